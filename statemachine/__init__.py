@@ -1,0 +1,1 @@
+"""Guarded, announced, recorded moves of rows between states."""

@@ -1,0 +1,35 @@
+"""Raw SQL in, rows out: what every `queries` module is written with."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+
+from statemachine.actors import current_actor
+
+Row = dict[str, Any]
+_JSONB = 3802  # the type's OID: Django leaves jsonb as text, so it is read here
+
+
+def fetch(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+    """Runs one statement and returns its rows by column name; an empty list when it returns none."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        if cursor.description is None:
+            return []
+        names = [column.name for column in cursor.description]
+        found = [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+        for name in [column.name for column in cursor.description if column.type_code == _JSONB]:
+            for row in found:
+                row[name] = None if row[name] is None else json.loads(row[name])
+        return found
+
+
+def tell(cause: str, lock_timeout: str = "") -> None:
+    """Names cause and actor for the history of this transaction, for moves not made by a machine's `take`."""
+    fetch(
+        """SELECT set_config('berth.cause', %s, true), set_config('berth.actor', %s, true),
+                  set_config('lock_timeout', COALESCE(NULLIF(%s, ''), current_setting('lock_timeout')), true)""",
+        [cause, current_actor(), lock_timeout],
+    )

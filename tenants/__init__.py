@@ -1,0 +1,1 @@
+"""Customers: their keys, limits and shares."""
