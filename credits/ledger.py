@@ -1,0 +1,179 @@
+"""The only writer of money: open a wallet, grant, hold, settle, release.
+
+Amounts are integers of micro-credits. A tenant is charged per job: one hold per (job, run), closed once. Every verb
+opens a transaction or joins the caller's without a savepoint, so a refusal takes the caller's transaction down with it
+(wrap the call in an `atomic()` of its own to go on). The lock order is balance, then hold; many of a kind by id.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from django.db import transaction
+
+from credits import queries
+from credits.errors import InsufficientCredits, LedgerConflict, NoWallet
+
+MAX_SET = 1_000  # rows of one call; a larger set holds its locks too long
+MAX_AMOUNT = 10**15  # micro-credits of one entry: a thousand million credits
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequest:
+    job_id: UUID
+    run: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What one run really cost; usage above the hold is our loss (absorb) or owed by the tenant (debt)."""
+
+    job_id: UUID
+    run: int
+    amount: int
+    overrun: Literal["absorb", "debt"] = "absorb"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    job_id: UUID
+    run: int
+    captured: int
+    overrun: int
+
+
+@dataclass(frozen=True, slots=True)
+class WalletBalance:
+    """`available` is what a hold may take now, the credit line included."""
+
+    posted: int
+    held: int
+    available: int
+    credit_limit: int
+
+
+def open_wallet(tenant_id: int, credit_limit: int = 0) -> int:
+    """The id of the tenant's wallet account, made if it is missing; an existing one keeps its limit.
+
+    Locks only the rows it inserts; a second caller waits for the first and then finds them there.
+    """
+    _check_amounts([credit_limit])
+    if (found := queries.wallet(tenant_id)) is None:
+        with transaction.atomic(savepoint=False):
+            queries.open_wallet(tenant_id, credit_limit)
+            found = _wallet(tenant_id)
+    return int(found[0])
+
+
+def grant(tenant_id: int, amount: int, source_key: str, code: str = "grant_paid") -> bool:
+    """Credit the wallet once per source key. False: it was booked before; other content raises LedgerConflict.
+
+    Locks the key by inserting the entry, then the balance; a second caller waits at the key and sees it taken.
+    """
+    _check_amounts([amount], least=1)
+    key = f"grant:{source_key}"
+    with transaction.atomic(savepoint=False):
+        wallet_id = int(_wallet(tenant_id)[0])
+        if queries.book_grant(wallet_id, amount, key, code):
+            return True
+        # A statement of its own: only a later snapshot sees what a concurrent grant has just committed.
+        if queries.is_same_grant(wallet_id, amount, key, code):
+            return False
+        raise LedgerConflict(f"{key} was booked with other content than {amount} {code} for tenant {tenant_id}")
+
+
+def lock_wallets(tenant_ids: Iterable[int]) -> None:
+    """Locks the balance rows (FOR NO KEY UPDATE) in account-id order, until the caller's transaction ends.
+
+    A second caller, and every hold or closing of these tenants, waits. Tenants without a wallet are passed over.
+    """
+    if tenants := sorted(set(tenant_ids)):
+        queries.lock_wallets(tenants)
+
+
+def hold(tenant_id: int, holds: Sequence[HoldRequest], review_seconds: float) -> None:
+    """Set aside the amounts of all these runs, or none. A hold that stands with the same amount is kept as it is.
+
+    Inserts the holds, then locks the balance, which checks the credit line; a second caller waits there and is checked
+    against what the first left. Raises InsufficientCredits, LedgerConflict (same run, other amount), NoWallet.
+    """
+    _check_amounts([request.amount for request in holds])
+    if not holds:
+        return
+    ordered = sorted(holds, key=lambda request: (request.job_id, request.run))
+    columns = ([r.job_id for r in ordered], [r.run for r in ordered], [r.amount for r in ordered])
+    with transaction.atomic(savepoint=False):
+        placed = queries.place_holds(tenant_id, *columns, review_seconds)
+        if placed is None:
+            _, _, held, _, available = _wallet(tenant_id)
+            # What did fit is being rolled back: report the whole request against the wallet as it stands.
+            raise InsufficientCredits(sum(columns[2]), int(available), int(held))
+        if placed < len(ordered) and (other := queries.first_other_hold(tenant_id, *columns)):
+            raise LedgerConflict(f"job {other[0]} run {other[1]} is held with another amount or wallet")
+
+
+def settle(closings: Sequence[Closing]) -> list[Closed]:
+    """Charge each run's open hold and give back the rest; runs without an open hold are not in the answer.
+
+    Locks the balances in account-id order, then the holds; a second caller waits at the balance and then finds the hold
+    resolved. At most the hold is captured; usage above it is booked from loss or receivable.
+    """
+    _check_amounts([closing.amount for closing in closings])
+    by_run: dict[tuple[UUID, int], Closing] = {}
+    for closing in closings:
+        if by_run.setdefault((closing.job_id, closing.run), closing) != closing:
+            raise LedgerConflict(f"job {closing.job_id} run {closing.run} is closed twice in one set, differently")
+    if not by_run:
+        return []
+    with transaction.atomic(savepoint=False):
+        rows = queries.close_holds(*_columns(by_run), [closing.amount for closing in by_run.values()], "")
+        if over := [(hold_id, by_run[job_id, run].overrun) for hold_id, job_id, run, _, overrun in rows if overrun]:
+            queries.book_overruns([hold_id for hold_id, _ in over], [policy for _, policy in over])
+    return [Closed(job_id, run, captured, overrun) for _, job_id, run, captured, overrun in rows]
+
+
+def release(refs: Sequence[tuple[UUID, int]], reason: str) -> list[tuple[UUID, int]]:
+    """Give back the open holds of these (job, run); runs without an open hold are not in the answer.
+
+    Locks the balances in account-id order, then the holds; a second caller waits at the balance and then finds the hold
+    resolved.
+    """
+    _check_size(len(refs))
+    runs = list(dict.fromkeys(refs))
+    if not runs:
+        return []
+    with transaction.atomic(savepoint=False):
+        rows = queries.close_holds(*_columns(runs), [None] * len(runs), reason)
+    return [(job_id, run) for _, job_id, run, _, _ in rows]
+
+
+def balances(tenant_id: int) -> WalletBalance:
+    """The wallet as last committed; locks nothing. Raises NoWallet."""
+    _, posted, held, credit_limit, available = _wallet(tenant_id)
+    return WalletBalance(int(posted), int(held), int(available), int(credit_limit))
+
+
+def _wallet(tenant_id: int) -> queries.Row:
+    if (found := queries.wallet(tenant_id)) is None:
+        raise NoWallet(tenant_id)
+    return found
+
+
+def _columns(runs: Iterable[tuple[UUID, int]]) -> tuple[list[UUID], list[int]]:
+    keys = list(runs)
+    return [job_id for job_id, _ in keys], [run for _, run in keys]
+
+
+def _check_amounts(amounts: Sequence[int], least: int = 0) -> None:
+    _check_size(len(amounts))
+    for amount in amounts:
+        # A float that slipped through would be rounded by the database without a word.
+        if type(amount) is not int or not least <= amount <= MAX_AMOUNT:
+            raise ValueError(f"an amount is an integer of micro-credits from {least} to {MAX_AMOUNT}, not {amount!r}")
+
+
+def _check_size(rows: int) -> None:
+    if rows > MAX_SET:
+        raise ValueError(f"{rows} rows in one call, at most {MAX_SET}")
