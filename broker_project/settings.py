@@ -1,0 +1,157 @@
+"""All settings in one file: every difference between two installations comes from the environment.
+
+A wrong value stops the start. `docs/configuration.md` lists the variables.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _environment_of_the_running_home() -> None:
+    """Takes what is missing from `run.json` of a running `manage.py up`, so that other commands need no set-up."""
+    run_file = Path(os.environ.get("BERTH_HOME", str(BASE_DIR / "var"))) / "run.json"
+    if "DATABASE_URL" in os.environ or not run_file.exists():
+        return
+    for name, value in json.loads(run_file.read_text())["env"].items():
+        os.environ.setdefault(name, value)
+
+
+_environment_of_the_running_home()
+env = environ.Env()
+
+DEBUG = env.bool("DEBUG", default=False)
+HOME = Path(env.str("BERTH_HOME", default=str(BASE_DIR / "var")))
+DATABASE_URL = env.str("DATABASE_URL", default="")
+REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
+BROKER_URL = env.str("BROKER_URL", default=REDIS_URL)
+LIVE_URL = env.str("LIVE_URL", default="")
+WEB_URL = env.str("WEB_URL", default="")
+FLOWER_URL = env.str("FLOWER_URL", default="")
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
+
+# Development keys exist only with DEBUG; production must bring its own.
+_NO_KEY: dict[str, Any] = {"default": "development-only-key-that-protects-nothing-at-all-0123456789"} if DEBUG else {}
+_NO_FIELD_KEY: dict[str, Any] = {"default": "k0:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} if DEBUG else {}
+_NO_PEPPER: dict[str, Any] = {"default": "0:00112233445566778899aabbccddeeff"} if DEBUG else {}
+SECRET_KEY = env.str("SECRET_KEY", **_NO_KEY)
+FIELD_KEYS = env.str("FIELD_KEYS", **_NO_FIELD_KEY)  # "k2:<fernet>,k1:<fernet>": the first one seals, all open
+KEY_PEPPERS = env.str("KEY_PEPPERS", **_NO_PEPPER)  # "2:<hex>,1:<hex>": the first one seals, all verify
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost"])
+
+LEASE_SECONDS = env.float("LEASE_SECONDS", default=15.0)
+SWEEP_SECONDS = env.float("SWEEP_SECONDS", default=1.0)
+DRAIN_SECONDS = env.float("DRAIN_SECONDS", default=20.0)
+DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=10)
+if LEASE_SECONDS < 3 * SWEEP_SECONDS:
+    raise ImproperlyConfigured("LEASE_SECONDS must be at least three times SWEEP_SECONDS: a heartbeat each third of it")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "pgtrigger",
+    "statemachine",
+    "tenants",
+    "pool",
+    "credits",
+    "webhooks",
+    "upstream",
+    "jobs",
+    "broker_project",
+]
+MIDDLEWARE = [
+    "broker_project.request_ids.RequestIds",
+    "broker_project.errors.Problems",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "broker_project.urls"
+WSGI_APPLICATION = "broker_project.wsgi.application"
+APPEND_SLASH = False
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# Every role has an end to its transactions: one forgotten snapshot makes any queue in Postgres slow.
+_SESSION_LIMITS = "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+_database: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL or "postgres://postgres@127.0.0.1:5432/berth")
+_database.update(
+    ENGINE="broker_project.postgres_pool",
+    CONN_MAX_AGE=0,  # closing gives the connection back to SQLAlchemy's pool
+    OPTIONS={**_database.get("OPTIONS", {}), "options": _SESSION_LIMITS, "connect_timeout": 5},
+)
+DATABASES = {"default": _database}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = HOME / "static"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["jobs.api.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["jobs.api.authentication.HasScope"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "broker_project.errors.problem_response",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Berth",
+    "DESCRIPTION": "Jobs for a fixed pool of upstream capacity: submit, ask, wait, cancel; credits are held and charged once.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "AUTHENTICATION_WHITELIST": [],
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    # A line per task would cost as much as a small task; Flower shows them, the moves tables keep them.
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "kombu")},
+}

@@ -1,0 +1,1 @@
+"""Jobs and their attempts: what can happen, what happens next, what it means."""

@@ -1,0 +1,118 @@
+"""The calls of this process: flights go onto the loop beside the worker, findings come back in small batches."""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+
+from jobs import transitions
+from jobs.findings import Finding, Flight
+from jobs.queries import attempts
+from pool.models import UpstreamAccount
+from pool.secrets import SecretUnreadable
+from upstream.calls import Call, ErrorClass, Outcome
+from upstream.loop import CallLoop, NotAcceptingError
+
+logger = logging.getLogger(__name__)
+_setup = threading.Lock()
+_loop: "CallLoop[FlightKey] | None" = None
+_flying: dict["FlightKey", Flight] = {}
+
+FlightKey = tuple[int, int]  # attempt id, fence
+
+
+def holder() -> str:
+    """Who holds the leases of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def dispatch(job_ids: Sequence[UUID]) -> None:
+    """Commits the intent of these assigned jobs, then sends their calls."""
+    send(transitions.dispatch(job_ids, holder()))
+
+
+def verify(job_ids: Sequence[UUID]) -> None:
+    """Finds out what became of these doubted calls, sending those again that the upstream deduplicates."""
+    send(transitions.verify(job_ids, holder()))
+
+
+def send(flights: Sequence[Flight]) -> None:
+    """Starts the calls and returns at once. A call that cannot even be built is a finding of its own."""
+    accounts = UpstreamAccount.objects.select_related("pool").in_bulk({flight.row["account_id"] for flight in flights})
+    for flight in flights:
+        key = (flight.attempt_id, flight.fence)
+        _flying[key] = flight
+        try:
+            loop().start(key, _call(flight, accounts[flight.row["account_id"]]), repeat=flight.repeat)
+        except SecretUnreadable as error:
+            _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
+        except NotAcceptingError as error:
+            _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
+
+
+def loop() -> "CallLoop[FlightKey]":
+    """The loop of this process, started with its first call."""
+    global _loop  # noqa: PLW0603  one loop per process
+    with _setup:
+        if _loop is None:
+            _loop = CallLoop(on_outcomes=_learn, renew=_renew, lease_seconds=settings.LEASE_SECONDS)
+        return _loop
+
+
+def drain() -> None:
+    """Warm shutdown: nothing new, what flies may land within DRAIN_SECONDS; the rest is found out by others."""
+    if _loop is not None and (left := _loop.drain(settings.DRAIN_SECONDS)):
+        logger.warning("%s calls were still in flight; their leases will end and others find out", left)
+
+
+def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) -> Outcome:
+    """Nothing went out this time; an earlier sending of the same key keeps its outcome unknown."""
+    return Outcome(
+        over=not flight.repeat,
+        verdict="unknown" if flight.repeat else "not_executed",
+        error_class=error_class,
+        error_code=code,
+        error_message=message,
+    )
+
+
+def _call(flight: Flight, account: UpstreamAccount) -> Call:
+    row = flight.row
+    return Call(
+        key=row["dispatch_key"],
+        payload=row["payload"],
+        job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
+        tenant={"name": row["tenant"]},
+        account={
+            "name": account.name,
+            "credential": account.credential,
+            "labels": account.labels,
+            "vars": account.vars,
+        },
+        base_url=account.base_url or row["pool_upstream"].get("base_url", ""),
+        upstream={**row["pool_upstream"], **row["type_upstream"]},
+    )
+
+
+def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
+    """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts."""
+    try:
+        transitions.learn([Finding(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
+    finally:
+        connection.close()
+    for key, _ in outcomes:
+        _flying.pop(key, None)
+
+
+def _renew(keys: Sequence[FlightKey]) -> set[FlightKey]:
+    """On the loop's heartbeat thread: one statement for all calls in flight."""
+    try:
+        kept = attempts.renew(keys, settings.LEASE_SECONDS)
+    finally:
+        connection.close()
+    return {key for key in keys if key[0] in kept}

@@ -1,0 +1,158 @@
+"""Drawing the consequences of ended attempts: each job's arrow, its money and its event, in one transaction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from credits import ledger, pricing
+from jobs import turns
+from jobs.models import Job
+from jobs.queries import endings
+from jobs.states import JOB
+from jobs.verdicts import Decision, decide
+from statemachine.machine import Moved
+from statemachine.sql import Row
+from upstream.expressions import SETTLE_NAMES, ExpressionError, compile_expression
+from webhooks import outbox
+from webhooks.models import Event
+
+_TERMINAL = {"finished_at": "clock_timestamp()"}
+
+
+def close(cases: Sequence[Row]) -> int:
+    """Takes the arrow of each case (rows of `endings.ended`, locked); returns how many jobs moved."""
+    decided = [(case, decide(case)) for case in cases if case["state"] == "processing"]
+    by_verb: dict[str, list[tuple[Row, Decision]]] = {}
+    for case, decision in decided:
+        by_verb.setdefault(decision.verb, []).append((case, decision))
+    moved = _complete([case for case, _ in by_verb.get("complete", [])])
+    moved += _give_back("fail", by_verb.get("fail", []))
+    moved += _give_back("cancel_ended", by_verb.get("cancel_ended", []))
+    moved += _retry(by_verb.get("retry", []))
+    make_room([case for case in cases if case["capped"]])
+    endings.mark_finished([case["attempt_id"] for case in cases])
+    return moved
+
+
+def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, where: str = "") -> int:
+    """Ends jobs that were never sent: nothing is charged. Returns how many moved."""
+    error = {"code": code, "message": message, "retryable": False}
+    moved = JOB.take(verb, [{"id": job_id, "error": error} for job_id in job_ids], columns=_TERMINAL, where=where)
+    jobs = Job.objects.filter(pk__in=[job.id for job in moved]).select_related("type")
+    ledger.release([(job.pk, job.run) for job in jobs], code)
+    make_room([{"pool_id": job.pool_id, "tenant_id": job.tenant_id} for job in jobs])
+    outbox.write(
+        _event(
+            {
+                "id": job.pk,
+                "tenant_id": job.tenant_id,
+                "run": job.run,
+                "version": job.version - 1,
+                "type": job.type.name,
+            },
+            job.state,
+            error,
+        )
+        for job in jobs
+    )
+    return len(moved)
+
+
+def make_room(ended: Iterable[Mapping[str, Any]]) -> None:
+    """What ended no longer counts against max_running: the tenant's next jobs get turns, in the same transaction."""
+    lines: dict[int, set[int]] = {}
+    for row in ended:
+        lines.setdefault(row["pool_id"], set()).add(row["tenant_id"])
+    ledger.lock_wallets({tenant_id for tenant_ids in lines.values() for tenant_id in tenant_ids})
+    for pool_id, tenant_ids in sorted(lines.items()):
+        turns.give(pool_id, sorted(tenant_ids))
+
+
+def request_cancel(job_id: UUID) -> None:
+    """A processing job is asked to stop; its attempt's end decides."""
+    Job.objects.filter(pk=job_id, state="processing", cancel_requested_at=None).update(
+        cancel_requested_at=Now(), version=F("version") + 1
+    )
+
+
+def _complete(cases: list[Row]) -> int:
+    charges = {case["id"]: _charge(case) for case in cases}
+    closings = [
+        ledger.Closing(case["id"], case["run"], charges[case["id"]][0], case["overrun"])
+        for case in cases
+        if case["billing"] == "credits"
+    ]
+    charged = {closed.job_id: closed.captured for closed in ledger.settle(closings)}
+    rows = [
+        {
+            "id": case["id"],
+            "result": case["result"],
+            "charged": charged.get(case["id"], 0),
+            "flagged": charges[case["id"]][1],
+            "tries": case["tries"] + 1,
+        }
+        for case in cases
+    ]
+    return _tell(JOB.take("complete", rows, columns=_TERMINAL), cases, {})
+
+
+def _give_back(verb: str, cases: list[tuple[Row, Decision]]) -> int:
+    ledger.release([(case["id"], case["run"]) for case, decision in cases], verb)
+    errors = {
+        case["id"]: {"code": decision.code, "message": decision.message, "retryable": decision.retryable}
+        for case, decision in cases
+    }
+    rows = [{"id": case["id"], "error": errors[case["id"]], "tries": case["tries"] + 1} for case, _ in cases]
+    return _tell(JOB.take(verb, rows, columns=_TERMINAL), [case for case, _ in cases], errors)
+
+
+def _retry(cases: list[tuple[Row, Decision]]) -> int:
+    rows = [
+        {
+            "id": case["id"],
+            "tries": case["tries"] + int(decision.counted),
+            "due_at": (case["now"] + timedelta(milliseconds=decision.pause_ms)).isoformat(),
+        }
+        for case, decision in cases
+    ]
+    return len(JOB.take("retry", rows, columns={"turn": "NULL"}))
+
+
+def _charge(case: Row) -> tuple[int, str]:
+    """What a completed job costs, in micro-credits, and what to flag. Unusable usage costs what was held."""
+    if not case["settle"]:
+        return case["price"], ""
+    known = {
+        "payload": case["payload"],
+        "outcome": {"units": case["units"]},
+        "held": case["price"] / pricing.MICRO,
+        "price": case["price"] / pricing.MICRO,
+    }
+    try:
+        return pricing.to_micro(compile_expression(case["settle"], SETTLE_NAMES).evaluate(known)), ""
+    except (ExpressionError, pricing.PriceError) as error:
+        return case["price"], f"settle: {error}"[:500]
+
+
+def _tell(moved: Sequence[Moved], cases: Sequence[Row], errors: dict[UUID, Any]) -> int:
+    by_id = {case["id"]: case for case in cases}
+    outbox.write(_event(by_id[job.id], job.state, errors.get(job.id)) for job in moved)
+    return len(moved)
+
+
+def _event(case: Row, state: str, error: Any) -> Event:
+    """The terminal event of a job that stood at `case` (id, tenant_id, run, version, type) before it moved to `state`."""
+    job_id, version = case["id"], case["version"] + 1
+    data = {"id": str(job_id), "type": case["type"], "state": state, "version": version, "error": error}
+    return Event(
+        tenant_id=case["tenant_id"],
+        type=f"job.{state}",
+        job_id=job_id,
+        job_run=case["run"],
+        job_version=version,
+        body={"type": f"job.{state}", "data": {**data, "urls": {"self": f"/v1/jobs/{job_id}"}}},
+    )

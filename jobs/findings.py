@@ -1,0 +1,109 @@
+"""A flight is an attempt on its way to the upstream; a finding is what became known of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import UUID
+
+from jobs.states import UNKNOWN
+from jobs.verdicts import DEFAULT_RETRY, pause_ms
+from statemachine.sql import Row
+from upstream.calls import Outcome
+
+BUSY_REST_MS = 1_000
+AUTH_REST_MS = 30_000
+LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we grant
+
+
+@dataclass(frozen=True)
+class Flight:
+    """An open attempt with all that its call, its lease and its end need. `row` is one of `queries.flights`."""
+
+    attempt_id: int
+    fence: int
+    job_id: UUID
+    resource_id: int
+    row: Row
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether the upstream deduplicates by the dispatch key, so that the same attempt may be sent again."""
+        return bool(self.row["type_upstream"].get("submit", {}).get("idempotent", False))
+
+    @property
+    def may_send_again(self) -> bool:
+        """Whether an unknown outcome may be found out by sending the same key once more."""
+        attempts = int({**DEFAULT_RETRY, **self.row["retry"]}["attempts"])
+        return self.idempotent and self.row["sendings"] <= attempts
+
+    @property
+    def repeat(self) -> bool:
+        """Whether its key may have been received before."""
+        return int(self.row["sendings"]) > 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is now known of a flight, and from whom (`answer`, `lost`, `waited`)."""
+
+    flight: Flight
+    outcome: Outcome
+    kind: str = "answer"
+
+    @classmethod
+    def worker_lost(cls, flight: Flight) -> "Finding":
+        """Its lease ended: the worker is gone, the call may have been received."""
+        return cls(flight, Outcome(over=False, verdict="unknown", error_code="worker_lost"), "lost")
+
+    @classmethod
+    def waited_out(cls, flight: Flight) -> "Finding":
+        """max_runtime has passed: the session is over, what it did stays unknown."""
+        code = flight.row["error_code"] or "outcome_unknown"
+        return cls(flight, Outcome(over=True, verdict="unknown", error_code=code), "waited")
+
+    @property
+    def ends(self) -> bool:
+        """Whether the session is to be let go: it is over, and there is nothing to find out by sending again."""
+        unknown = self.outcome.verdict == UNKNOWN
+        return self.outcome.over and not (unknown and self.kind == "answer" and self.flight.may_send_again)
+
+    def evidence(self) -> dict[str, Any]:
+        """The row that is kept whoever comes late."""
+        content = {name: value for name, value in asdict(self.outcome).items() if value not in (None, "")}
+        content.pop("result", None)
+        return {"id": self.flight.attempt_id, "fence": self.flight.fence, "kind": self.kind, "content": content}
+
+    def end(self) -> dict[str, Any]:
+        """The attempt's last columns."""
+        known = {
+            name: getattr(self.outcome, name)
+            for name in ("verdict", "error_class", "error_code", "error_message", "retry_after_ms", "units", "result")
+        }
+        reference = self.outcome.reference or self.flight.row["reference"]
+        return {"id": self.flight.attempt_id, "fence": self.flight.fence, "reference": reference, **known}
+
+    def doubt(self) -> dict[str, Any]:
+        """When to look again: after a pause where it may be sent again, else when max_runtime is over."""
+        row = self.flight.row
+        pause = pause_ms(row["retry"], row["sendings"] - 1) if self.flight.may_send_again else None
+        return {
+            "id": self.flight.attempt_id,
+            "fence": self.flight.fence,
+            "error_code": self.outcome.error_code,
+            "error_message": self.outcome.error_message,
+            "pause_ms": 0 if self.kind == "lost" and pause is not None else pause,
+            "max_runtime_ms": row["max_runtime_ms"],
+        }
+
+    def rest_ms(self) -> int:
+        """How long the session rests before its next job; 0: it is free at once. Retry-After is never shortened."""
+        asked = self.outcome.retry_after_ms or 0
+        if self.outcome.error_class == "busy":
+            asked = max(asked, BUSY_REST_MS)
+        if self.outcome.error_class == "auth":
+            asked = max(asked, AUTH_REST_MS)
+        return max(int(self.flight.row["cooldown_ms"]), min(asked, LONGEST_REST_MS))
+
+    def session(self) -> Mapping[str, Any]:
+        """The session to let go, with the fence that must still stand."""
+        return {"id": self.flight.resource_id, "fence": self.flight.fence}

@@ -1,0 +1,132 @@
+"""What happens next: one table. The signals read it to hurry the next task, the sweep to find what a signal missed.
+
+State decides, a signal only hurries. Nothing else publishes tasks: what moved (first column) wakes a task with
+arguments made from the rows that moved; `missed` asks the database for the same arguments, and is run by the sweep in
+the order of the table. With every signal lost the sweep alone ends every job.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.dispatch import receiver
+
+from jobs import wakes
+from jobs.queries import line, missed
+from jobs.signals import attempt_doubted, attempt_ended, job_moved
+from pool.signals import resource_moved
+from statemachine.machine import Moved
+
+Rows = Sequence[Mapping[str, Any]]
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """When one of `after` happened, `task` is woken once for each of `wakes(rows)`; `at` names the column of a due time.
+
+    `coalesce`: one outstanding wake-up per argument is enough. `needs_calls`: only a process that makes upstream calls
+    can do it in a sweep of its own.
+    """
+
+    task: str
+    after: tuple[str, ...]
+    wakes: Callable[[Rows], Iterable[Arguments]]
+    missed: Callable[[], Iterable[Arguments]]
+    at: str = ""
+    coalesce: bool = False
+    needs_calls: bool = False
+
+
+def _jobs(rows: Rows) -> Iterable[Arguments]:
+    return [(sorted({str(row.get("job_id") or row["id"]) for row in rows}),)]
+
+
+def _resources(rows: Rows) -> Iterable[Arguments]:
+    return [([row["id"] for row in rows],)]
+
+
+def _pools(rows: Rows) -> Iterable[Arguments]:
+    return [(pool_id,) for pool_id in sorted({row["pool_id"] for row in rows})]
+
+
+def _pools_with_turns(rows: Rows) -> Iterable[Arguments]:
+    return _pools([row for row in rows if row["turn"] is not None])
+
+
+def _lines(rows: Rows) -> Iterable[Arguments]:
+    tenants: dict[int, set[int]] = {}
+    for row in rows:
+        tenants.setdefault(row["pool_id"], set()).add(row["tenant_id"])
+    return [(pool_id, sorted(tenant_ids)) for pool_id, tenant_ids in sorted(tenants.items())]
+
+
+def _short_lines(rows: Rows) -> Iterable[Arguments]:
+    return _lines([row for row in rows if row.get("line_short", True)])
+
+
+def _set(ids: Sequence[Any]) -> Iterable[Arguments]:
+    return [(list(ids),)] if ids else []
+
+
+FLOW = (
+    # task        after                                             woken with          found by the sweep
+    Step("unassign", (), _jobs, lambda: _set(missed.jobs_to_unassign())),
+    Step("doubt", (), _jobs, lambda: _set(missed.jobs_to_doubt())),
+    Step("verify", ("attempt doubted",), _jobs, lambda: _set(missed.jobs_to_verify()), at="look_at", needs_calls=True),
+    Step("finish", ("attempt ended",), _jobs, lambda: _set(missed.jobs_to_finish())),
+    Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
+    Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
+    Step("come_due", ("job retry",), _jobs, lambda: _set(missed.jobs_come_due()), at="due_at"),
+    Step(
+        "promote",
+        ("job assign", "job come_due"),
+        _short_lines,
+        lambda: [(row["pool_id"], row["tenant_ids"]) for row in line.owed()],
+    ),
+    Step(
+        "assign",
+        ("job promote", "job unassign"),
+        _pools_with_turns,
+        lambda: [(pool_id,) for pool_id in missed.pools_to_assign()],
+        coalesce=True,
+    ),
+    Step(
+        "assign",
+        ("resource free", "resource unreserve", "resource release", "resource enable"),
+        _pools,
+        list,
+        coalesce=True,
+    ),
+    Step("dispatch", ("job assign",), _jobs, lambda: _set(missed.jobs_to_dispatch()), needs_calls=True),
+)
+# The hand-off goes first: of the tasks woken by one event, the last of the table is published first.
+WOKEN_BY = {event: [step for step in reversed(FLOW) if event in step.after] for step in FLOW for event in step.after}
+
+
+def happened(event: str, rows: Rows) -> None:
+    """Wakes what the table says comes after `event`. Never raises: a lost wake-up is found by the sweep."""
+    for step in WOKEN_BY.get(event, ()):
+        due = max((row[step.at] for row in rows), default=None) if step.at else None
+        for arguments in step.wakes(rows):
+            wakes.wake(step.task, arguments, due=due, coalesce=step.coalesce)
+
+
+@receiver(job_moved)
+def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    happened(f"job {verb}", [job.row for job in moved])
+
+
+@receiver(resource_moved)
+def _resource_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    happened(f"resource {verb}", [{**resource.row, "job_id": None} for resource in moved])
+
+
+@receiver(attempt_ended)
+def _attempt_ended(rows: Rows, **_kwargs: Any) -> None:
+    happened("attempt ended", rows)
+
+
+@receiver(attempt_doubted)
+def _attempt_doubted(rows: Rows, **_kwargs: Any) -> None:
+    happened("attempt doubted", rows)

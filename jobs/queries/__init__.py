@@ -1,0 +1,1 @@
+"""Questions about jobs, and the SQL of the hot paths, by theme."""

@@ -1,0 +1,106 @@
+"""Writing to attempts in sets: calls begun, leases renewed, evidence, ends and doubts. All but evidence is fenced."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from jobs.states import CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
+from statemachine.sql import Row, fetch
+
+_BEGIN = f"""
+UPDATE jobs_attempt SET phase = '{CALLING}', called_at = clock_timestamp(), holder = %s, sendings = 1,
+       lease_until = clock_timestamp() + make_interval(secs => %s)
+WHERE job_id = ANY(%s) AND ended_at IS NULL AND phase = '{INTENDED}'
+RETURNING id, job_id, resource_id, fence"""
+
+_AGAIN = """
+WITH due AS (
+    SELECT a.id, a.resource_id FROM jobs_attempt a
+    WHERE a.id = ANY(%s) AND a.ended_at IS NULL AND a.look_at <= clock_timestamp()
+    ORDER BY a.id FOR NO KEY UPDATE),
+fenced AS (
+    UPDATE pool_resource r SET fence = r.fence + 1 FROM due WHERE r.id = due.resource_id RETURNING r.id, r.fence)
+UPDATE jobs_attempt a SET fence = f.fence, holder = %s, sendings = a.sendings + 1, look_at = NULL,
+       called_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => %s)
+FROM due, fenced f WHERE a.id = due.id AND f.id = due.resource_id
+RETURNING a.id, a.job_id, a.resource_id, a.fence"""
+
+_RENEW = """
+UPDATE jobs_attempt a SET lease_until = clock_timestamp() + make_interval(secs => %s)
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint)
+WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL AND a.lease_until IS NOT NULL RETURNING a.id"""
+
+_EVIDENCE = """
+INSERT INTO jobs_evidence (attempt_id, kind, fence, content)
+SELECT v.id, v.kind, v.fence, v.content
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, kind text, content jsonb)"""
+
+_LOCK = "SELECT id FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"
+
+_END = f"""
+UPDATE jobs_attempt a SET phase = '{ENDED}', ended_at = clock_timestamp(), lease_until = NULL, look_at = NULL,
+       verdict = v.verdict, error_class = v.error_class, error_code = v.error_code, error_message = v.error_message,
+       retry_after_ms = v.retry_after_ms, units = v.units, result = v.result, reference = v.reference
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, verdict text, error_class text, error_code text,
+     error_message text, retry_after_ms bigint, units double precision, result jsonb, reference text)
+WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
+RETURNING a.id, a.job_id, a.resource_id, a.fence"""
+
+_DOUBT = f"""
+UPDATE jobs_attempt a SET verdict = '{UNKNOWN}', lease_until = NULL, holder = '', error_class = '',
+       error_code = v.error_code, error_message = v.error_message,
+       look_at = CASE WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.max_runtime_ms / 1000.0)
+                      ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, error_code text, error_message text,
+     pause_ms bigint, max_runtime_ms bigint)
+WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
+RETURNING a.id, a.job_id, a.look_at"""
+
+_ABANDON = f"""
+UPDATE jobs_attempt SET phase = '{ENDED}', ended_at = clock_timestamp(), finished_at = clock_timestamp(),
+       lease_until = NULL, verdict = '{NOT_EXECUTED}', error_code = %s
+WHERE job_id = ANY(%s) AND ended_at IS NULL AND phase = '{INTENDED}'
+RETURNING id, job_id, resource_id, fence"""
+
+
+def begin(job_ids: Sequence[UUID], holder: str, lease_seconds: float) -> list[Row]:
+    """Commits the intent: the open attempts of these jobs go from intended to calling, held by `holder`."""
+    return fetch(_BEGIN, [holder, lease_seconds, list(job_ids)])
+
+
+def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -> list[Row]:
+    """Takes doubted attempts over for another sending: same key, same resource, a new fence on both."""
+    return fetch(_AGAIN, [list(attempt_ids), holder, lease_seconds])
+
+
+def renew(keys: Iterable[tuple[int, int]], lease_seconds: float) -> set[int]:
+    """Heartbeat of many calls in one statement: ids of the (id, fence) that are still ours."""
+    rows = [{"id": attempt_id, "fence": fence} for attempt_id, fence in keys]
+    return {row["id"] for row in fetch(_RENEW, [lease_seconds, json.dumps(rows)])}
+
+
+def append_evidence(rows: Sequence[dict[str, Any]]) -> None:
+    """Keeps what was learned ({id, fence, kind, content}), also from those who come late."""
+    fetch(_EVIDENCE, [json.dumps(rows)])
+
+
+def end(rows: Sequence[dict[str, Any]]) -> list[Row]:
+    """Ends the attempts whose fence still stands; rows are those that ended now. Locks them in id order first."""
+    if not rows:
+        return []
+    fetch(_LOCK, [[row["id"] for row in rows]])
+    return fetch(_END, [json.dumps(rows)])
+
+
+def doubt(rows: Sequence[dict[str, Any]]) -> list[Row]:
+    """Marks outcomes as unknown, to be looked at after `pause_ms`, or when `max_runtime_ms` have passed since the call."""
+    if not rows:
+        return []
+    fetch(_LOCK, [[row["id"] for row in rows]])
+    return fetch(_DOUBT, [json.dumps(rows)])
+
+
+def abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
+    """Ends attempts that were never sent, with nothing left to draw from them."""
+    return fetch(_ABANDON, [why, list(job_ids)])

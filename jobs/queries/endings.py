@@ -1,0 +1,54 @@
+"""The end of jobs in sets: what their ended attempts say, and marking the consequences as drawn."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobs.queries.line import CAP
+from statemachine.sql import Row, fetch
+
+_LOCK = "SELECT id FROM jobs_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+
+_ENDED = f"""
+SELECT j.id, j.tenant_id, j.pool_id, j.state, j.run, j.version, j.tries, j.crashes, j.max_attempts, j.price, j.settle,
+       j.overrun, j.payload, j.cancel_requested_at, j.metadata, t.billing, jt.name AS type, jt.delivery, jt.retry,
+       a.id AS attempt_id, a.number, a.verdict, a.error_class, a.error_code, a.error_message, a.retry_after_ms, a.units,
+       a.result, clock_timestamp() AS now,
+       {CAP} IS NOT NULL AS capped
+FROM jobs_attempt a
+JOIN jobs_job j ON j.id = a.job_id
+JOIN jobs_jobtype jt ON jt.id = j.type_id
+JOIN tenants_tenant t ON t.id = j.tenant_id
+JOIN pool_pool p ON p.id = j.pool_id
+WHERE a.job_id = ANY(%s) AND a.ended_at IS NOT NULL AND a.finished_at IS NULL
+ORDER BY j.id FOR NO KEY UPDATE OF a"""
+
+
+def lock(job_ids: Sequence[UUID]) -> None:
+    """Locks the jobs in id order."""
+    fetch(_LOCK, [list(job_ids)])
+
+
+def ended(job_ids: Sequence[UUID]) -> list[Row]:
+    """Locks the jobs in id order, then their ended and unfinished attempts; one row per attempt."""
+    lock(job_ids)
+    return fetch(_ENDED, [list(job_ids)])
+
+
+def mark_finished(attempt_ids: Sequence[int]) -> None:
+    """The consequences of these attempts are drawn."""
+    fetch("UPDATE jobs_attempt SET finished_at = clock_timestamp() WHERE id = ANY(%s)", [list(attempt_ids)])
+
+
+def postpone(job_id: UUID, seconds: int) -> None:
+    """A finish that failed is looked at again after a pause, so that it never holds up the rest."""
+    fetch(
+        """UPDATE jobs_attempt SET look_at = clock_timestamp() + make_interval(secs => %s)
+           WHERE job_id = %s AND ended_at IS NOT NULL AND finished_at IS NULL""",
+        [seconds, job_id],
+    )
+
+
+def count_crashes(job_ids: Sequence[UUID]) -> None:
+    """Each of these (locked) jobs lost its worker once more: a budget apart from its tries."""
+    if job_ids:
+        fetch("UPDATE jobs_job SET crashes = crashes + 1 WHERE id = ANY(%s)", [list(job_ids)])

@@ -1,0 +1,43 @@
+"""Open attempts with all their call needs: those just begun, those in doubt, those whose lease has lapsed."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobs.findings import Flight
+from jobs.states import CALLING
+from statemachine.sql import fetch
+
+_FLIGHT = """
+SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
+       a.error_code, j.payload, j.metadata, t.name AS type, t.upstream AS type_upstream, t.max_runtime_ms, t.retry,
+       tt.name AS tenant, c.id AS account_id, p.upstream AS pool_upstream, p.cooldown_ms
+FROM jobs_attempt a
+JOIN jobs_job j ON j.id = a.job_id
+JOIN jobs_jobtype t ON t.id = j.type_id
+JOIN tenants_tenant tt ON tt.id = j.tenant_id
+JOIN pool_upstreamaccount c ON c.id = a.account_id
+JOIN pool_pool p ON p.id = c.pool_id
+WHERE a.ended_at IS NULL AND {where} ORDER BY a.id {lock}"""
+_LOCKED = "FOR NO KEY UPDATE OF a"
+
+
+def opened(attempt_ids: Sequence[int]) -> list[Flight]:
+    """These attempts, if they are still open."""
+    return _flights("a.id = ANY(%s)", list(attempt_ids), "")
+
+
+def doubted(job_ids: Sequence[UUID]) -> tuple[list[Flight], list[Flight]]:
+    """Locks the doubted attempts of these jobs that are due: those to send again, and those that are waited out."""
+    due = _flights("a.job_id = ANY(%s) AND a.look_at <= clock_timestamp()", list(job_ids), _LOCKED)
+    return [f for f in due if f.may_send_again], [f for f in due if not f.may_send_again]
+
+
+def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:
+    """Locks the attempts of these jobs that were calling when their lease ended."""
+    where = f"a.job_id = ANY(%s) AND a.phase = '{CALLING}' AND a.lease_until <= clock_timestamp()"
+    return _flights(where, list(job_ids), _LOCKED)
+
+
+def _flights(where: str, ids: list[int] | list[UUID], lock: str) -> list[Flight]:
+    rows = fetch(_FLIGHT.format(where=where, lock=lock), [ids])
+    return [Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row) for row in rows]

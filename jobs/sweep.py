@@ -1,0 +1,109 @@
+"""The sweep: each second, in whichever living process gets the lock, it does what signals missed and what time brings.
+
+It needs neither Redis nor a worker's slot. Steps that make upstream calls are swept by each process that makes calls,
+without the lock: their verbs are compare-and-set.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from prometheus_client import Counter, Histogram
+
+from jobs import calls, transitions
+from jobs.flow import FLOW, Step
+
+logger = logging.getLogger(__name__)
+LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
+STOP_SECONDS = 5
+MOST_BATCHES = 20  # of one pool in one sweep, so that no pool starves the others
+
+swept = Counter("berth_swept", "Wake-ups the sweep did itself.", ["task"])
+seconds = Histogram("berth_sweep_seconds", "Duration of a sweep.")
+
+
+def sweep() -> bool:
+    """One sweep over the table; False when another process is at it."""
+    with _alone() as alone:
+        if alone:
+            with seconds.time():
+                _run([step for step in FLOW if not step.needs_calls])
+    return alone
+
+
+def sweep_calls() -> None:
+    """The steps that send calls, for a process that makes them."""
+    _run([step for step in FLOW if step.needs_calls])
+
+
+class Sweeper(threading.Thread):
+    """Sweeps each SWEEP_SECONDS until stopped; a failure is logged and the next sweep tries again."""
+
+    def __init__(self, *, with_calls: bool = False) -> None:
+        super().__init__(name="sweeper", daemon=True)
+        self._with_calls = with_calls
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopped.wait(settings.SWEEP_SECONDS):
+            try:
+                if self._with_calls:
+                    sweep_calls()
+                sweep()
+            except Exception:  # the thread must outlive whatever one sweep met
+                logger.exception("sweep failed; again in %s s", settings.SWEEP_SECONDS)
+            finally:
+                connection.close()
+
+    def stop(self) -> None:
+        """Ends the thread after the sweep it is in; waits for that, but not for ever."""
+        self._stopped.set()
+        self.join(STOP_SECONDS)
+
+
+def _assign(pool_id: int) -> None:
+    for _ in range(MOST_BATCHES):
+        if transitions.assign(pool_id) < transitions.BATCH:
+            return
+
+
+_VERBS: dict[str, Callable[..., Any]] = {
+    "unassign": transitions.unassign,
+    "doubt": transitions.doubt,
+    "verify": calls.verify,
+    "finish": transitions.finish,
+    "expire": transitions.expire,
+    "release": transitions.release,
+    "come_due": transitions.come_due,
+    "promote": transitions.promote,
+    "assign": _assign,
+    "dispatch": calls.dispatch,
+}
+
+
+def _run(steps: list[Step]) -> None:
+    for step in steps:
+        try:
+            for arguments in step.missed():
+                _VERBS[step.task](*arguments)
+                swept.labels(step.task).inc()
+        except Exception:  # one step that fails must not keep the others from their work
+            logger.exception("sweep step %s failed", step.task)
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Holds the sweep's lock in a transaction on a connection of its own, so that each verb has its own transaction."""
+    keeper = connection.copy()
+    try:
+        keeper.set_autocommit(False)
+        with keeper.cursor() as cursor:
+            cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
+            yield cursor.fetchone()[0]
+        keeper.rollback()
+    finally:
+        keeper.close()

@@ -1,0 +1,68 @@
+"""The Celery tasks: each performs one transition for a set of rows. Messages carry ids and nothing else."""
+
+from uuid import UUID
+
+from celery import shared_task
+
+from jobs import calls, sweep, transitions, wakes
+
+
+@shared_task(name="jobs.assign")
+def assign(pool_id: int) -> None:
+    wakes.awake("assign", (pool_id,))
+    if transitions.assign(pool_id) == transitions.BATCH:
+        wakes.wake("assign", (pool_id,), coalesce=True)
+
+
+@shared_task(name="jobs.promote")
+def promote(pool_id: int, tenant_ids: list[int]) -> None:
+    transitions.promote(pool_id, tenant_ids)
+
+
+@shared_task(name="jobs.dispatch")
+def dispatch(job_ids: list[str]) -> None:
+    calls.dispatch(_uuids(job_ids))
+
+
+@shared_task(name="jobs.verify")
+def verify(job_ids: list[str]) -> None:
+    calls.verify(_uuids(job_ids))
+
+
+@shared_task(name="jobs.finish")
+def finish(job_ids: list[str]) -> None:
+    transitions.finish(_uuids(job_ids))
+
+
+@shared_task(name="jobs.release")
+def release(resource_ids: list[int]) -> None:
+    transitions.release(resource_ids)
+
+
+@shared_task(name="jobs.come_due")
+def come_due(job_ids: list[str]) -> None:
+    transitions.come_due(_uuids(job_ids))
+
+
+@shared_task(name="jobs.unassign")
+def unassign(job_ids: list[str]) -> None:
+    transitions.unassign(_uuids(job_ids))
+
+
+@shared_task(name="jobs.doubt")
+def doubt(job_ids: list[str]) -> None:
+    transitions.doubt(_uuids(job_ids))
+
+
+@shared_task(name="jobs.expire")
+def expire(job_ids: list[str]) -> None:
+    transitions.expire(_uuids(job_ids))
+
+
+@shared_task(name="jobs.sweep")
+def run_sweep() -> None:
+    sweep.sweep()
+
+
+def _uuids(job_ids: list[str]) -> list[UUID]:
+    return [UUID(job_id) for job_id in job_ids]

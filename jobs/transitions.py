@@ -1,0 +1,223 @@
+"""What each arrow means: one function per arrow, one transaction each. With `states.py` and `flow.py`, the life of a job.
+
+Every function takes a set of ids, does what still stands to be done, and leaves the rest alone: a second caller moves
+nothing. The lock order is job → attempt → resource → pool → balance → hold, many of a kind by id.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, transaction
+
+from credits import ledger
+from credits.errors import CreditsError
+from jobs import closing, turns
+from jobs.findings import Finding, Flight
+from jobs.models import Job
+from jobs.queries import attempts, claim, endings, flights
+from jobs.signals import announce_attempts, attempt_doubted, attempt_ended
+from jobs.states import JOB
+from pool.states import RESOURCE
+from statemachine.sql import tell
+
+logger = logging.getLogger(__name__)
+BATCH = claim.BATCH
+FAILED_FINISH_SECONDS = 5
+REVIEW_SECONDS = 24 * 3600.0
+
+
+def submit(job: Job) -> Job:
+    """∅ → PENDING: the job is stored and its price held; where its tenant has room it gets a turn at once.
+
+    Inserts job and hold, then locks the tenant's balance, then counts and promotes: a second submit of the tenant waits
+    at the balance. Raises IntegrityError when the idempotency key is taken, InsufficientCredits when the price is not
+    covered; then nothing is stored.
+    """
+    with transaction.atomic():
+        tell("submit", lock_timeout="2s")
+        job.save(force_insert=True)
+        if job.tenant.billing == job.tenant.Billing.CREDITS:
+            ledger.hold(job.tenant_id, [ledger.HoldRequest(job.id, job.run, job.price)], REVIEW_SECONDS)
+        else:
+            ledger.lock_wallets([job.tenant_id])
+        turns.give(job.pool_id, [job.tenant_id])
+    return job
+
+
+def promote(pool_id: int, tenant_ids: Sequence[int]) -> int:
+    """PENDING stays PENDING: the tenants' next jobs get turns, as far as window and max_running allow. Returns how many.
+
+    Locks the balances in id order, then counts in a later statement (whose snapshot sees what the lock waited for), then
+    takes jobs with SKIP LOCKED. A second caller waits at the balance and counts what the first gave.
+    """
+    with transaction.atomic():
+        ledger.lock_wallets(tenant_ids)
+        return turns.give(pool_id, tenant_ids)
+
+
+def assign(pool_id: int) -> int:
+    """PENDING → ASSIGNED: the next turns get free sessions, each with an open attempt and a lease. Returns how many.
+
+    One statement; locks turns and sessions with SKIP LOCKED, then the pool row. A second caller takes the next ones.
+    """
+    rows = claim.claim(pool_id, settings.LEASE_SECONDS)
+    JOB.announce("assign", rows)
+    return len(rows)
+
+
+def unassign(job_ids: Sequence[UUID], why: str = "worker_lost") -> int:
+    """ASSIGNED → PENDING: nothing was sent and the lease has ended; the session is free, the job keeps its turn.
+
+    Locks jobs, attempts, sessions. A worker that dispatches at the same time waits at the job and finds it gone.
+    """
+    with transaction.atomic():
+        moved = JOB.take(
+            "unassign",
+            [{"id": job_id} for job_id in job_ids],
+            columns={"crashes": "t.crashes + 1"},
+            where="""EXISTS (SELECT 1 FROM jobs_attempt a WHERE a.job_id = t.id AND a.ended_at IS NULL
+                             AND a.lease_until <= clock_timestamp())""",
+            cause=why,
+        )
+        _abandon([job.id for job in moved], why)
+    return len(moved)
+
+
+def dispatch(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
+    """ASSIGNED → PROCESSING: the intent is committed; only then may the caller send what is returned.
+
+    Locks jobs, attempts, sessions. A second caller finds the jobs processing and gets nothing to send.
+    """
+    with transaction.atomic():
+        moved = JOB.take(
+            "dispatch",
+            [{"id": job_id} for job_id in job_ids],
+            columns={"started_at": "COALESCE(t.started_at, clock_timestamp())"},
+        )
+        begun = attempts.begin([job.id for job in moved], holder, settings.LEASE_SECONDS)
+        used = RESOURCE.take("use", [{"id": a["resource_id"], "fence": a["fence"]} for a in begun], match=["fence"])
+        if not len(moved) == len(begun) == len(used):
+            raise RuntimeError(f"jobs {job_ids} stand assigned without an intended attempt on a reserved session")
+        return flights.opened([attempt["id"] for attempt in begun])
+
+
+def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
+    """PROCESSING stays PROCESSING: doubted attempts that are due are found out, or waited out.
+
+    Where the upstream deduplicates, the same attempt is sent again: same key, same session, new fence; the caller sends
+    what is returned. Elsewhere, or with no sendings left, max_runtime has passed when it is due: the session is over,
+    the outcome stays unknown. Locks attempts, then sessions; a second caller finds nothing due.
+    """
+    with transaction.atomic():
+        again, over = flights.doubted(job_ids)
+        begun = attempts.begin_again([flight.attempt_id for flight in again], holder, settings.LEASE_SECONDS)
+        _end([Finding.waited_out(flight) for flight in over])
+        return flights.opened([attempt["id"] for attempt in begun])
+
+
+def learn(findings: Sequence[Finding]) -> None:
+    """PROCESSING stays PROCESSING: what the upstream answered is kept; sessions known to be over are let go at once.
+
+    Evidence is appended unfenced; ends and doubts name the fence, so a late writer changes nothing. Locks attempts,
+    then sessions. The hand-off to the next job and the accounting of this one follow side by side.
+    """
+    with transaction.atomic():
+        attempts.append_evidence([finding.evidence() for finding in findings])
+        _end([finding for finding in findings if finding.ends])
+        doubted = attempts.doubt([finding.doubt() for finding in findings if not finding.ends])
+        announce_attempts(attempt_doubted, doubted)
+
+
+def doubt(job_ids: Sequence[UUID]) -> int:
+    """PROCESSING stays PROCESSING: the worker that called was lost; what came of the call is unknown.
+
+    Locks jobs, then attempts. A worker that comes back late and was not yet replaced has the fence, and is believed.
+    """
+    with transaction.atomic():
+        endings.lock(job_ids)
+        lost = [Finding.worker_lost(flight) for flight in flights.lapsed(job_ids)]
+        doubted = attempts.doubt([finding.doubt() for finding in lost])
+        endings.count_crashes([attempt["job_id"] for attempt in doubted])
+        announce_attempts(attempt_doubted, doubted)
+    return len(doubted)
+
+
+def release(resource_ids: Sequence[int]) -> int:
+    """COOLDOWN → AVAILABLE (a session): its rest is over. Locks the sessions; a second caller finds them available."""
+    rows = [{"id": resource_id} for resource_id in resource_ids]
+    columns = {"available_at": "NULL", "reason": "''"}
+    return len(RESOURCE.take("release", rows, columns=columns, where="t.available_at <= clock_timestamp()"))
+
+
+def finish(job_ids: Sequence[UUID]) -> int:
+    """PROCESSING → COMPLETED | FAILED | PENDING | CANCELLED: state, ledger and event of each job move together.
+
+    Locks jobs by id, their attempts, then the balances. A second caller waits at the job and finds nothing unfinished.
+    A set that fails is taken job by job; one that fails alone is postponed and holds up nobody.
+    """
+    try:
+        with transaction.atomic():
+            return closing.close(endings.ended(job_ids))
+    except (DatabaseError, CreditsError, ValueError):
+        if len(job_ids) > 1:
+            return sum(finish([job_id]) for job_id in job_ids)
+        logger.exception("finish of job %s failed; again in %s s", job_ids[0], FAILED_FINISH_SECONDS)
+        endings.postpone(job_ids[0], FAILED_FINISH_SECONDS)
+        return 0
+
+
+def come_due(job_ids: Sequence[UUID]) -> int:
+    """PENDING stays PENDING: run_at or a back-off has passed; the job stands in its tenant's line again."""
+    return turns.stand_in_line(job_ids)
+
+
+def expire(job_ids: Sequence[UUID]) -> int:
+    """PENDING → FAILED: its deadline for the first start passed.
+
+    Locks jobs, then balances; an assign at the same time has won, or skips the locked job.
+    """
+    with transaction.atomic():
+        return closing.give_up(
+            "expire",
+            job_ids,
+            code="expired",
+            message="it did not start before its deadline",
+            where="t.start_deadline <= clock_timestamp() AND t.started_at IS NULL",
+        )
+
+
+def cancel(job_id: UUID) -> bool:
+    """PENDING, ASSIGNED → CANCELLED: the upstream was not called; all is given back. True when it was cancelled now.
+
+    A processing job only gets `cancel_requested_at`: its end decides. Locks job, attempt, session, balance; a dispatch
+    at the same time waits at the job and finds it cancelled, or has won.
+    """
+    with transaction.atomic():
+        cancelled = closing.give_up("cancel", [job_id], code="cancelled", message="cancelled on request")
+        if cancelled:
+            _abandon([job_id], "cancelled")
+        else:
+            closing.request_cancel(job_id)
+        return bool(cancelled)
+
+
+def _abandon(job_ids: Sequence[UUID], why: str) -> None:
+    """Ends attempts that were never sent and frees their sessions."""
+    for attempt in attempts.abandon(job_ids, why):
+        RESOURCE.take("unreserve", [{"id": attempt["resource_id"], "fence": attempt["fence"]}], match=["fence"])
+
+
+def _end(findings: Sequence[Finding]) -> None:
+    """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing."""
+    by_id = {finding.flight.attempt_id: finding for finding in findings}
+    ended = attempts.end([finding.end() for finding in findings])
+    resting: dict[int, list[Mapping[str, Any]]] = {}
+    for finding in (by_id[attempt["id"]] for attempt in ended):
+        resting.setdefault(finding.rest_ms(), []).append(finding.session())
+    for rest_ms, sessions in resting.items():
+        until = {"available_at": f"clock_timestamp() + interval '{rest_ms} milliseconds'"} if rest_ms else {}
+        RESOURCE.take("cool" if rest_ms else "free", sessions, match=["fence"], columns=until)
+    announce_attempts(attempt_ended, ended)

@@ -1,0 +1,42 @@
+"""Whose turn: promotion gives turns to a tenant's next jobs, as far as window and max_running allow."""
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs.models import Job
+from jobs.queries import line
+from jobs.signals import job_moved
+from statemachine.machine import Moved
+from statemachine.sql import Row, fetch
+
+
+def give(pool_id: int, tenant_ids: Sequence[int]) -> int:
+    """Gives turns to the next jobs of these tenants, whose wallets the caller has locked. Returns how many."""
+    rows = [row for room in line.room(pool_id, tenant_ids) for row in line.give_turns(pool_id, room)]
+    _announce("promote", rows)
+    return len(rows)
+
+
+def stand_in_line(job_ids: Sequence[UUID]) -> int:
+    """Jobs whose time has come wait for a turn like any other; a second caller finds them in line. Returns how many."""
+    rows = fetch(
+        """
+        WITH due AS (
+            SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'pending' AND due_at <= clock_timestamp()
+            ORDER BY id FOR NO KEY UPDATE)
+        UPDATE jobs_job j SET due_at = NULL FROM due WHERE j.id = due.id
+        RETURNING j.id, j.pool_id, j.tenant_id, j.turn, j.due_at""",
+        [list(job_ids)],
+    )
+    _announce("come_due", rows)
+    return len(rows)
+
+
+def _announce(verb: str, rows: Sequence[Row]) -> None:
+    """A turn or a place in line is no move of the machine, but wakes the same receivers."""
+    if rows:
+        moved = [Moved(row["id"], "pending", row) for row in rows]
+        transaction.on_commit(partial(job_moved.send_robust, sender=Job, verb=verb, moved=moved), robust=True)

@@ -1,0 +1,60 @@
+"""What an ended attempt means for its job: a pure decision, no database.
+
+Did it happen? decides: proven success completes; the tenant's own fault fails at once; what was not executed, or was
+executed and failed, is tried again while tries are left; an unknown outcome follows the type's delivery policy.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.states import FAILED, NOT_EXECUTED, PARTIAL, SUCCEEDED
+
+DEFAULT_RETRY: Mapping[str, Any] = {"attempts": 3, "first_ms": 1000, "factor": 2, "max_ms": 300_000}
+CRASH_BUDGET = 3
+BUSY_PAUSE_MS = 1000
+NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The arrow to take, with its reason; for `retry` whether the try counts and how long to wait (milliseconds)."""
+
+    verb: str
+    code: str = ""
+    message: str = ""
+    retryable: bool = False
+    counted: bool = True
+    pause_ms: int = 0
+
+
+def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return per row of the table
+    """`case` is a row of `queries.endings.ended`. Returns complete, fail, retry or cancel_ended."""
+    if case["verdict"] in (SUCCEEDED, PARTIAL):
+        return Decision("complete")
+    if case["cancel_requested_at"] is not None:
+        return Decision("cancel_ended", "cancelled", "cancelled on request")
+    code, message = case["error_code"] or case["verdict"], case["error_message"]
+    if case["crashes"] >= CRASH_BUDGET:
+        return Decision("fail", "crash_budget", f"its worker was lost {case['crashes']} times")
+    if case["verdict"] == NOT_EXECUTED and case["error_class"] == "rejected":
+        return Decision("fail", code or "rejected", message)
+    if case["verdict"] == NOT_EXECUTED and code in NEVER_SENT:
+        return Decision("retry", code, message, counted=False)
+    if case["verdict"] == NOT_EXECUTED and case["error_class"] == "busy":
+        pause = max(case["retry_after_ms"] or 0, BUSY_PAUSE_MS)
+        return Decision("retry", "busy", message, counted=False, pause_ms=pause + random.randint(0, pause // 4))  # noqa: S311
+    repeatable = case["verdict"] in (NOT_EXECUTED, FAILED) or case["delivery"] == "at_least_once"
+    if not repeatable:
+        return Decision("fail", "outcome_unknown", message)
+    if case["tries"] + 1 >= case["max_attempts"]:
+        return Decision("fail", code, message, retryable=True)
+    return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))
+
+
+def pause_ms(policy: Mapping[str, Any], tries: int) -> int:
+    """The back-off after `tries` earlier tries: exponential, bounded, with full jitter, in milliseconds."""
+    retry = {**DEFAULT_RETRY, **policy}
+    ceiling = min(float(retry["max_ms"]), float(retry["first_ms"]) * float(retry["factor"]) ** min(tries, 60))
+    return int(random.uniform(0, ceiling))  # noqa: S311  spreads load, protects nothing

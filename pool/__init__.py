@@ -1,0 +1,1 @@
+"""Upstream capacity: pools, accounts and their sessions."""

@@ -1,0 +1,41 @@
+"""Pools, accounts and sessions in the admin, to look at. Sealed credentials are never shown."""
+
+from django.contrib import admin
+
+from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
+from statemachine.admin import ReadOnlyAdmin
+
+
+@admin.register(Pool)
+class PoolAdmin(ReadOnlyAdmin):
+    list_display = ["name", "order", "window", "cooldown_ms", "accepting", "created_at"]
+    list_filter = ["order", "accepting"]
+    search_fields = ["name"]
+    ordering = ["name"]
+
+
+@admin.register(UpstreamAccount)
+class UpstreamAccountAdmin(ReadOnlyAdmin):
+    list_display = ["name", "pool", "sessions", "base_url", "labels", "created_at"]
+    list_select_related = ["pool"]
+    list_filter = ["pool"]
+    search_fields = ["name"]
+    exclude = ["sealed_credential"]
+    ordering = ["pool", "name"]
+
+
+@admin.register(Resource)
+class ResourceAdmin(ReadOnlyAdmin):
+    list_display = ["id", "account", "number", "state", "accepting", "fence", "job_id", "available_at", "reason"]
+    list_select_related = ["account__pool"]
+    list_filter = ["state", "accepting", "pool"]
+    search_fields = ["account__name", "=job_id"]
+    ordering = ["id"]
+
+
+@admin.register(ResourceMove)
+class ResourceMoveAdmin(ReadOnlyAdmin):
+    list_display = ["id", "subject_id", "from_state", "to_state", "cause", "actor", "at"]
+    list_filter = ["to_state"]
+    search_fields = ["=subject_id"]
+    ordering = ["-id"]

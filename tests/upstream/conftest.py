@@ -1,0 +1,20 @@
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.upstream.provider import Provider
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    server = Provider()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])

@@ -1,0 +1,58 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from upstream.answer import read, retry_after_ms
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+BODIES: list[tuple[str, bytes, Any, bool]] = [
+    ("application/json", b'{"a": 1}', {"a": 1}, True),
+    ("application/problem+json; charset=utf-8", b"[1.5]", [1.5], True),
+    ("application/json", b"", None, True),
+    ("application/json", b"{oops", None, False),
+    ("application/json", b"NaN", None, False),
+    ("application/json", b"[1e999]", None, False),
+    ("application/json", b"[" * 100_000, None, False),
+    ("application/json", b"1" * 5_000, None, False),
+    ("application/json", b"\xff", None, False),
+    ("", b'{"a": 1}', {"a": 1}, True),
+    ("", b"hello", "hello", True),
+    ("text/plain", b"123", "123", True),
+    ("text/plain", b'{"a": 1}', {"a": 1}, True),
+    ("text/plain", b"{oops", "{oops", True),
+    ("text/plain; charset=latin-1", b"\xfc", "\u00fc", True),
+    ("text/plain", b"\xfc", None, False),
+    ("text/html", b"<p>", "<p>", True),
+    ("image/png", b"\x89PNG\xff", None, True),
+    ("text/plain", b"a\x00b", "a\ufffdb", True),
+    ("application/json", rb'{"a\u0000": ["\ud800", "\ud83d\ude00"]}', {"a\ufffd": ["?", "\U0001f600"]}, True),
+]
+
+
+@pytest.mark.parametrize(("kind", "raw", "body", "readable"), BODIES, ids=[f"{b[0]}-{b[1][:9]!r}" for b in BODIES])
+def test_a_body_is_json_or_text_or_nothing(kind: str, raw: bytes, body: Any, readable: bool) -> None:
+    answer = read(200, {"content-type": kind} if kind else {}, raw)
+    assert (answer.body, answer.readable) == (body, readable)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("7", 7_000),
+        (" 0 ", 0),
+        ("1.5", 1_500),
+        ("99999999999999999999999", 86_400_000),
+        ("Thu, 01 Jan 2026 00:00:30 GMT", 30_000),
+        ("Thu, 01 Jan 2026 00:00:30 -0000", 30_000),
+        ("Wed, 31 Dec 2025 23:59:00 GMT", 0),
+        ("Thu, 01 Jan 2099 00:00:00 GMT", 86_400_000),
+        ("soon", None),
+        ("-5", None),
+        ("", None),
+    ],
+)
+def test_retry_after(value: str, expected: int | None) -> None:
+    assert retry_after_ms({"retry-after": value}, NOW) == expected
+    assert retry_after_ms({}, NOW) is None

@@ -1,0 +1,96 @@
+"""An upstream's answer, read: the body as JSON or text, cleaned of what no database can store, and Retry-After."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+MAX_RETRY_AFTER_MS: Final = 24 * 3_600_000
+_TEXT_TYPES = ("text/", "application/xml", "application/x-www-form-urlencoded", "application/javascript")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete answer. `body` is parsed JSON, the text, or None; not `readable`: it promised more than it held."""
+
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: Any = None
+    readable: bool = True
+
+    def as_value(self) -> dict[str, Any]:
+        """What expressions see as `response`."""
+        return {"status": self.status, "headers": dict(self.headers), "body": self.body}
+
+
+def read(status: int, headers: Mapping[str, str], raw: bytes) -> Answer:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    body, readable = _body(kind, headers.get("content-type", ""), raw)
+    return Answer(status, headers, body, readable)
+
+
+def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> int | None:
+    """Retry-After in seconds or as an HTTP date; None when absent or unreadable, never negative, at most a day."""
+    value = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d+(\.\d+)?", value):
+        return min(math.ceil(float(value[:20]) * 1_000), MAX_RETRY_AFTER_MS)
+    try:
+        due = parsedate_to_datetime(value)
+    except (ValueError, IndexError, TypeError):
+        return None
+    due = due if due.tzinfo else due.replace(tzinfo=UTC)
+    wait = (due - (now or datetime.now(UTC))).total_seconds()
+    return min(max(math.ceil(wait * 1_000), 0), MAX_RETRY_AFTER_MS)
+
+
+def _body(kind: str, content_type: str, raw: bytes) -> tuple[Any, bool]:
+    if not raw.strip():
+        return None, True
+    is_json = kind == "application/json" or kind.endswith("+json")
+    is_text = kind.startswith(_TEXT_TYPES)
+    # Many say text/plain, or nothing, and send JSON.
+    if is_json or (not is_text and kind in ("", "application/octet-stream")) or raw.lstrip()[:1] in (b"{", b"["):
+        try:
+            return _storable(json.loads(raw, parse_constant=_refuse, parse_float=_finite), raw), True
+        except (ValueError, RecursionError):
+            if is_json:
+                return None, False
+    charset = re.search(r"charset=\"?([\w.:-]+)", content_type, re.IGNORECASE)
+    try:
+        return raw.decode(charset[1] if charset else "utf-8").replace("\x00", "\ufffd"), True
+    except (UnicodeDecodeError, LookupError):
+        # An image or a sound is no text and no mistake either: its expressions see a body of null.
+        return None, not is_text
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number beyond all bounds")
+    return number
+
+
+_UNSTORABLE = re.compile(rb"\\u(?:0000|d[89a-f])", re.IGNORECASE)
+
+
+def _storable(value: Any, raw: bytes) -> Any:
+    """PostgreSQL refuses \\u0000 and half surrogate pairs; one such answer must not block the writing of others."""
+    return _clean(value) if _UNSTORABLE.search(raw) else value
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return value

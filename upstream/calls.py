@@ -1,0 +1,47 @@
+"""What goes to an adapter and what comes back: a `Call` and its `Outcome`. Neither knows the database or Celery."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["succeeded", "partial", "failed", "not_executed", "unknown"]
+ErrorClass = Literal["", "rejected", "busy", "auth", "transient"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """All that one call of an upstream needs.
+
+    `job` has id, type, attempt, metadata; `tenant` has name; `account` has name, credential, labels, vars.
+    `upstream` is the pool's `upstream` block with the job type's merged over it.
+    """
+
+    key: str  # the dispatch key
+    payload: Any
+    job: dict[str, Any]
+    tenant: dict[str, Any]
+    account: dict[str, Any] = field(repr=False)  # holds the credential
+    base_url: str
+    upstream: dict[str, Any]
+    callback_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known after a call, as two answers kept apart.
+
+    `over`: is the upstream session known to be over? `verdict`: was it executed?
+    `error_class` says whose fault it was: the tenant's (rejected), nobody's (busy), the credential's (auth), the
+    connection's or the upstream's (transient). It may accompany `unknown`: a repeat that was refused for being busy.
+    """
+
+    over: bool
+    verdict: Verdict
+    error_class: ErrorClass = ""
+    status: int | None = None
+    units: float | None = None
+    result: Any = None
+    error_code: str = ""
+    error_message: str = ""
+    retry_after_ms: int | None = None
+    reference: str = ""
+    elapsed_ms: int = 0

@@ -1,0 +1,100 @@
+"""The `http` adapter: one call of an upstream over HTTP. Whatever it meets becomes an Outcome."""
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Final
+
+import aiohttp
+
+from upstream import answer, mapping
+from upstream.calls import Call, Outcome
+from upstream.expressions import ExpressionError
+from upstream.request import Request, build_request, scope_of
+from upstream.spec import SpecError, compile_submit
+
+MAX_ANSWER_BYTES: Final = 10_000_000
+MAX_CONNECT_SECONDS: Final = 10.0
+# Below the five seconds after which common servers close an idle connection: a call sent into one that is just being
+# closed would be an unknown outcome for nothing.
+KEEPALIVE_SECONDS: Final = 4.0
+
+
+class HttpAdapter:
+    """Lives on one event loop; the session, and with it the kept connections, opens at the first call."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def submit(self, call: Call, repeat: bool) -> Outcome:
+        started = time.monotonic()
+        outcome = await self._submit(call, repeat)
+        return replace(outcome, elapsed_ms=round((time.monotonic() - started) * 1_000))
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _submit(self, call: Call, repeat: bool) -> Outcome:
+        scope = scope_of(call)
+        try:
+            mode = call.upstream.get("mode", "sync")
+            if mode != "sync":
+                raise SpecError("mode", f"this adapter knows sync only, not {mode!r}")
+            submit = compile_submit(call.upstream)
+            request = build_request(submit, call, scope)
+        except (SpecError, ExpressionError) as error:
+            return mapping.not_sent(str(error), call, repeat)
+        received = await self._exchange(request)
+        if isinstance(received, str):
+            return mapping.no_answer(received, repeat)
+        return mapping.read_answer(submit, call, scope, received, repeat)
+
+    async def _exchange(self, request: Request) -> answer.Answer | mapping.NoAnswer:
+        """Sends and reads, within the request's time. Told apart: never sent, no answer, a cut."""
+        try:
+            async with asyncio.timeout(request.timeout_ms / 1_000):
+                return await self._send(request)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ServerFingerprintMismatch):
+            return "connect_failed"
+        except TimeoutError:
+            return "timeout"
+        except (aiohttp.ClientResponseError, aiohttp.http.HttpProcessingError):
+            return "unreadable_answer"
+        except (aiohttp.ClientError, OSError):
+            return "cut"
+
+    async def _send(self, request: Request) -> answer.Answer | mapping.NoAnswer:
+        # Connecting may take half the time at most. So when the whole time is over, the request had been sent.
+        connect_seconds = min(MAX_CONNECT_SECONDS, request.timeout_ms / 2_000)
+        async with self._open().request(
+            request.method,
+            request.url,
+            data=request.body,
+            headers=request.headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds),
+        ) as response:
+            raw = bytearray()
+            async for chunk in response.content.iter_any():
+                raw += chunk
+                if len(raw) > MAX_ANSWER_BYTES:
+                    response.close()
+                    return "answer_too_large"
+            headers = {name.lower(): ", ".join(response.headers.getall(name)) for name in response.headers}
+            return answer.read(response.status, headers, bytes(raw))
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # How many calls run at once is what sessions are for; a second limit here would only hide calls.
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),  # one account's cookies are not another's
+                headers={"User-Agent": "berth", "Accept": "application/json, */*;q=0.5"},
+                trust_env=False,
+            )
+            # aiohttp sends PUT, DELETE and GET again by itself when a kept connection breaks. An outcome that is not
+            # known is found out, never blindly repeated; there is no public switch for it.
+            self._session._retry_connection = False
+        return self._session

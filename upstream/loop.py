@@ -1,0 +1,238 @@
+"""Calls in flight live on an event loop, on a thread of its own beside the worker; a call costs a coroutine.
+
+Three threads: `calls` makes them, `outcomes` hands in what came of them, `leases` keeps their leases alive. A call
+whose lease is lost, or could not be renewed in time, is cancelled before anyone else may take the lease.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+
+import uvloop
+
+from upstream.adapters import Adapter, UnknownAdapterError, adapter
+from upstream.calls import Call, Outcome
+from upstream.mapping import not_sent
+from upstream.outcomes import OutcomeWriter
+
+K = TypeVar("K", bound=Hashable)
+
+BEATS_PER_LEASE: Final = 3
+MARGIN_OF_LEASE: Final = 0.2  # a call stops this much of the lease before its end
+WATCHES_PER_LEASE: Final = 30
+
+logger = logging.getLogger(__name__)
+
+
+class NotAcceptingError(RuntimeError):
+    """The loop drains or has stopped; the call was not started."""
+
+
+class _InFlight:
+    """A call from its start until its outcome is recorded; its lease is renewed as long."""
+
+    __slots__ = ("call", "ended", "lost", "repeat", "safe_until", "task")
+
+    def __init__(self, call: Call, repeat: bool, safe_until: float) -> None:
+        self.call = call
+        self.repeat = repeat
+        self.safe_until = safe_until
+        self.task: asyncio.Task[None] | None = None
+        self.lost = ""  # why it was cancelled
+        self.ended = False  # the call is over; its outcome may still wait to be recorded
+
+
+class CallLoop(Generic[K]):
+    """`on_outcomes` records a batch, on one thread; `renew` extends leases and gives those of the keys still ours.
+
+    Both run outside the event loop and may use the database. Threads start with the first call and are daemons.
+    """
+
+    def __init__(
+        self,
+        on_outcomes: Callable[[list[tuple[K, Outcome]]], None],
+        renew: Callable[[list[K]], set[K]],
+        lease_seconds: float,
+    ) -> None:
+        self._renew = renew
+        self._lease_seconds = lease_seconds
+        self._patience = lease_seconds * (1 - MARGIN_OF_LEASE)
+        self._writer: OutcomeWriter[K] = OutcomeWriter(on_outcomes, self._recorded)
+        self._calls: dict[K, _InFlight] = {}
+        self._changed = threading.Condition()
+        self._adapters: dict[str, Adapter] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads: list[threading.Thread] = []
+        self._accepting = True
+        self._stopping = threading.Event()
+        self._woken = asyncio.Event()  # the same for the event loop
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that run, and those whose outcome is not recorded yet."""
+        return len(self._calls)
+
+    def start(self, key: K, call: Call, repeat: bool = False, leased_at: float | None = None) -> bool:
+        """Begins a call and returns at once; False if one with this key is in flight already.
+
+        `leased_at`: time.monotonic() when the lease was taken, if that was noticeably before. Raises NotAcceptingError.
+        """
+        since = time.monotonic() if leased_at is None else leased_at
+        with self._changed:
+            if not self._accepting:
+                raise NotAcceptingError("this worker takes no more calls")
+            if key in self._calls:
+                return False
+            entry = self._calls[key] = _InFlight(call, repeat, since + self._patience)
+            loop = self._started()
+        loop.call_soon_threadsafe(self._begin, key, entry)
+        return True
+
+    def drain(self, timeout_seconds: float) -> int:
+        """Takes no more calls and waits until all outcomes are recorded; gives how many are not when time is up."""
+        with self._changed:
+            self._accepting = False
+            self._changed.wait_for(lambda: not self._calls, timeout_seconds)
+            return len(self._calls)
+
+    def stop(self, timeout_seconds: float = 5.0) -> int:
+        """Cancels what still runs (outcome unknown), records what it can in that time, ends the threads.
+
+        Gives how many outcomes could not be recorded; the leases of those calls run out.
+        """
+        with self._changed:
+            self._accepting = False
+            if self._loop is None or self._stopping.is_set():
+                return len(self._calls)
+            running = list(self._calls.values())
+        for entry in running:
+            self._cancel(entry, "worker_stopped")
+        unrecorded = self.drain(timeout_seconds)
+        self._stopping.set()
+        self._loop.call_soon_threadsafe(self._woken.set)
+        self._writer.stop()
+        for thread in self._threads:
+            thread.join(timeout_seconds)
+        return unrecorded
+
+    # --- calls ---
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = uvloop.new_event_loop()
+            targets = {"calls": self._run_calls, "leases": self._run_leases, "outcomes": self._writer.run}
+            for name, target in targets.items():
+                thread = threading.Thread(target=target, name=f"berth-{name}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return self._loop
+
+    def _run_calls(self) -> None:
+        assert self._loop is not None  # noqa: S101 - set before this thread starts
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._watch())
+            for kept in self._adapters.values():
+                self._loop.run_until_complete(kept.close())
+        finally:
+            self._loop.close()
+
+    async def _watch(self) -> None:
+        """Fences: also while a renewal hangs, no call outlives the time its lease is certain for."""
+        while not self._stopping.is_set():
+            now = time.monotonic()
+            with self._changed:
+                entries = list(self._calls.values())
+            for entry in entries:
+                if now >= entry.safe_until and not entry.ended and not entry.lost:
+                    self._cancel(entry, "lease_lost")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), min(self._lease_seconds / WATCHES_PER_LEASE, 0.5))
+
+    def _begin(self, key: K, entry: _InFlight) -> None:
+        assert self._loop is not None  # noqa: S101
+        given_up = entry.lost
+        if given_up:  # a task cancelled before its first step would never reach the code that reports it
+            entry.ended = True
+            self._writer.put(key, _unsent(entry))
+            return
+        entry.task = self._loop.create_task(self._make(key, entry))
+        if entry.lost:
+            self._loop.call_soon(entry.task.cancel)
+
+    async def _make(self, key: K, entry: _InFlight) -> None:
+        try:
+            outcome = await self._submit(entry.call, entry.repeat)
+        except asyncio.CancelledError:
+            outcome = _unknown(entry.lost or "worker_stopped", "the call was given up before it was answered")
+        except Exception as error:  # noqa: BLE001 - an adapter's fault must not take the attempt's outcome with it
+            # By type only: a message may quote the request, and with it the credential.
+            logger.error("adapter failed: %s", type(error).__name__)
+            outcome = _unknown("adapter_error", f"the adapter failed with {type(error).__name__}")
+        entry.ended = True
+        self._writer.put(key, outcome)
+
+    async def _submit(self, call: Call, repeat: bool) -> Outcome:
+        name = str(call.upstream.get("adapter") or "http")
+        if name not in self._adapters:
+            try:
+                self._adapters[name] = adapter(name)
+            except UnknownAdapterError as error:
+                return not_sent(str(error), call, repeat)
+        return await self._adapters[name].submit(call, repeat)
+
+    def _cancel(self, entry: _InFlight, why: str) -> None:
+        if entry.ended or entry.lost or self._loop is None:
+            return
+        entry.lost = why
+        if entry.task is not None:  # else it is cancelled as it begins
+            with suppress(RuntimeError):  # the loop has stopped meanwhile, and the call with it
+                self._loop.call_soon_threadsafe(entry.task.cancel)
+
+    def _recorded(self, key: K) -> None:
+        with self._changed:
+            self._calls.pop(key, None)
+            self._changed.notify_all()
+
+    # --- leases ---
+
+    def _run_leases(self) -> None:
+        beat = pause = self._lease_seconds / BEATS_PER_LEASE
+        while not self._stopping.wait(pause):
+            with self._changed:
+                entries = dict(self._calls)
+            pause = beat if not entries or self._beat(entries) else beat / BEATS_PER_LEASE
+
+    def _beat(self, entries: dict[K, _InFlight]) -> bool:
+        asked_at = time.monotonic()
+        try:
+            ours = self._renew(list(entries))
+        except Exception:  # whatever it is, the leases were not renewed; the watch ends the calls in time
+            logger.exception("leases of %d calls could not be renewed", len(entries))
+            return False
+        for key, entry in entries.items():
+            if key in ours:
+                entry.safe_until = asked_at + self._patience
+            else:
+                self._cancel(entry, "lease_lost")
+        return True
+
+
+def _unsent(entry: _InFlight) -> Outcome:
+    return Outcome(
+        over=not entry.repeat,
+        verdict="unknown" if entry.repeat else "not_executed",
+        error_class="transient",
+        status=None,
+        units=None,
+        error_code=entry.lost,
+        error_message="the call was given up before it was sent",
+    )
+
+
+def _unknown(code: str, message: str) -> Outcome:
+    return Outcome(over=False, verdict="unknown", status=None, units=None, error_code=code, error_message=message)

@@ -1,0 +1,162 @@
+"""The `upstream` block of the configuration, compiled: each expression once, each mistake named by its field."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from upstream.expressions import (
+    RESPONSE_NAMES,
+    SUBMIT_NAMES,
+    Expression,
+    ExpressionError,
+    compile_expression,
+    compile_path,
+)
+from upstream.quantities import duration_ms
+
+DEFAULT_TIMEOUT_MS: Final = 60_000
+MAX_TIMEOUT_MS: Final = 24 * 3_600_000
+SUBMIT_FIELDS: Final = frozenset(
+    {"method", "path", "headers", "idempotent", "body", "timeout", "success", "partial", "rejected", "busy"}
+    | {"not_executed", "result", "units", "error", "reference"}
+)
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_WITHOUT_BODY = frozenset({"GET", "DELETE"})
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# They frame the message on the wire; a wrong one would let one call swallow the next.
+_FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"})
+
+
+class SpecError(ValueError):
+    """A mistake in an `upstream` block; `field` says where, as in `submit.path`."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """How work is started, and what its answer means. None: the default of mapping.py."""
+
+    method: str
+    path: Expression
+    headers: tuple[tuple[str, Expression], ...]
+    body: Expression | None  # None: sent without a body
+    timeout_ms: int
+    idempotent: bool
+    success: Expression | None
+    partial: Expression | None
+    rejected: Expression | None
+    busy: Expression | None
+    not_executed: Expression | None
+    result: Expression | None
+    units: Expression | None
+    error: Expression | None
+
+
+def compile_submit(upstream: Mapping[str, Any]) -> Submit:
+    """The compiled `submit` of a merged `upstream` block; compiled once per content. Raises SpecError."""
+    try:
+        key = json.dumps(
+            [upstream.get("mode", "sync"), upstream.get("headers"), upstream.get("submit")], sort_keys=True
+        )
+    except (TypeError, ValueError) as error:
+        raise SpecError("upstream", f"cannot be written as JSON: {error}") from None
+    return _compiled(key)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(key: str) -> Submit:
+    mode, common_headers, submit = json.loads(key)
+    if mode not in ("sync", "poll", "callback", "lease"):
+        raise SpecError("mode", f"{mode!r} is none of sync, poll, callback, lease")
+    if not isinstance(submit, dict):
+        raise SpecError("submit", "is required: it says how a job is sent, at least its path")
+    if unknown := sorted(set(submit) - SUBMIT_FIELDS):
+        raise SpecError(f"submit.{unknown[0]}", f"is not known; known are {', '.join(sorted(SUBMIT_FIELDS))}")
+    method = _method(submit)
+    answer = {
+        name: _optional(submit, name, RESPONSE_NAMES)
+        for name in ("success", "partial", "rejected", "busy", "not_executed", "result", "units", "error")
+    }
+    return Submit(
+        method=method,
+        path=_path(submit),
+        headers=_headers(("headers", common_headers), ("submit.headers", submit.get("headers"))),
+        body=_body(submit, method),
+        timeout_ms=_timeout_ms(submit),
+        idempotent=_flag(submit, "idempotent"),
+        **answer,
+    )
+
+
+def _method(submit: dict[str, Any]) -> str:
+    method = submit.get("method", "POST")
+    if not isinstance(method, str) or method.upper() not in _METHODS:
+        raise SpecError("submit.method", f"{method!r} is none of {', '.join(sorted(_METHODS))}")
+    return method.upper()
+
+
+def _path(submit: dict[str, Any]) -> Expression:
+    if submit.get("path") is None:
+        raise SpecError("submit.path", "is required, an expression such as \"'/run'\"")
+    try:
+        return compile_path(submit["path"], SUBMIT_NAMES)
+    except ExpressionError as error:
+        raise SpecError("submit.path", str(error)) from None
+
+
+def _headers(*blocks: tuple[str, Any]) -> tuple[tuple[str, Expression], ...]:
+    """Later blocks win, whatever the case of the name; a header set to null is not sent."""
+    merged: dict[str, tuple[str, Expression]] = {}
+    for field, block in blocks:
+        if block is None:
+            continue
+        if not isinstance(block, dict):
+            raise SpecError(field, "is a map of header names to expressions")
+        for name, source in block.items():
+            if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
+                raise SpecError(f"{field}.{name}", "is not a header that may be set")
+            merged.pop(name.lower(), None)
+            if source is not None:
+                merged[name.lower()] = (name, _expression(f"{field}.{name}", source, SUBMIT_NAMES))
+    return tuple(merged.values())
+
+
+def _body(submit: dict[str, Any], method: str) -> Expression | None:
+    source = submit.get("body", None if method in _WITHOUT_BODY else "payload")
+    return None if source is None else _expression("submit.body", source, SUBMIT_NAMES)
+
+
+def _timeout_ms(submit: dict[str, Any]) -> int:
+    if submit.get("timeout") is None:
+        return DEFAULT_TIMEOUT_MS
+    try:
+        timeout = duration_ms(submit["timeout"])
+    except ValueError as error:
+        raise SpecError("submit.timeout", str(error)) from None
+    if not 0 < timeout <= MAX_TIMEOUT_MS:
+        raise SpecError("submit.timeout", "must be more than 0 and at most 24h")
+    return timeout
+
+
+def _flag(submit: dict[str, Any], name: str) -> bool:
+    value = submit.get(name, False)
+    if not isinstance(value, bool):
+        raise SpecError(f"submit.{name}", f"is true or false, not {value!r}")
+    return value
+
+
+def _optional(submit: dict[str, Any], name: str, allowed: frozenset[str]) -> Expression | None:
+    return None if submit.get(name) is None else _expression(f"submit.{name}", submit[name], allowed)
+
+
+def _expression(field: str, source: Any, allowed: frozenset[str]) -> Expression:
+    try:
+        return compile_expression(source, allowed)
+    except ExpressionError as error:
+        raise SpecError(field, str(error)) from None

@@ -1,0 +1,1 @@
+"""The outbox: events of tenants, written with the change they tell of."""
