@@ -5,6 +5,7 @@ A wrong value stops the start. `docs/configuration.md` lists the variables.
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+# `manage.py up` makes keys and servers for the others; it runs before they exist, and never by those of an earlier run.
+STARTING = sys.argv[1:2] == ["up"]
 
 
 def _environment_of_the_running_home() -> None:
     """Takes what is missing from `run.json` of a running `manage.py up`, so that other commands need no set-up."""
     run_file = Path(os.environ.get("BERTH_HOME", str(BASE_DIR / "var"))) / "run.json"
-    if "DATABASE_URL" in os.environ or not run_file.exists():
+    if STARTING or "DATABASE_URL" in os.environ or not run_file.exists():
         return
     for name, value in json.loads(run_file.read_text())["env"].items():
         os.environ.setdefault(name, value)
@@ -37,9 +40,13 @@ FLOWER_URL = env.str("FLOWER_URL", default="")
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 
 # Development keys exist only with DEBUG; production must bring its own.
-_NO_KEY: dict[str, Any] = {"default": "development-only-key-that-protects-nothing-at-all-0123456789"} if DEBUG else {}
-_NO_FIELD_KEY: dict[str, Any] = {"default": "k0:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} if DEBUG else {}
-_NO_PEPPER: dict[str, Any] = {"default": "0:00112233445566778899aabbccddeeff"} if DEBUG else {}
+_NO_KEY: dict[str, Any] = (
+    {"default": "development-only-key-that-protects-nothing-at-all-0123456789"} if DEBUG or STARTING else {}
+)
+_NO_FIELD_KEY: dict[str, Any] = (
+    {"default": "k0:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} if DEBUG or STARTING else {}
+)
+_NO_PEPPER: dict[str, Any] = {"default": "0:00112233445566778899aabbccddeeff"} if DEBUG or STARTING else {}
 SECRET_KEY = env.str("SECRET_KEY", **_NO_KEY)
 FIELD_KEYS = env.str("FIELD_KEYS", **_NO_FIELD_KEY)  # "k2:<fernet>,k1:<fernet>": the first one seals, all open
 KEY_PEPPERS = env.str("KEY_PEPPERS", **_NO_PEPPER)  # "2:<hex>,1:<hex>": the first one seals, all verify
@@ -153,5 +160,7 @@ LOGGING = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     # A line per task would cost as much as a small task; Flower shows them, the moves tables keep them.
-    "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "kombu")},
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "kombu")}
+    # Its line "NAME ready." is how the supervisor knows.
+    | {"celery.apps.worker": {"level": "INFO"}},
 }

@@ -18,6 +18,7 @@ from credits import pricing
 from credits.errors import PriceError
 from jobs import transitions
 from jobs.models import Job, JobType
+from jobs.queries import keys
 from jobs.verdicts import DEFAULT_RETRY
 from tenants.models import Tenant
 from upstream.expressions import PRICE_NAMES, TENANT_PRICE_NAMES, ExpressionError, compile_expression
@@ -139,10 +140,12 @@ def quote(tenant: Tenant, request: Request) -> Quote:
 
 def known(tenant: Tenant, key: str, fingerprint: bytes) -> Job | None:
     """The job this key already made, if its request was the same one. Raises KeyReused when it was not."""
-    job = Job.objects.filter(tenant=tenant, idempotency_key=key).select_related("type", "pool").first()
-    if job and bytes(job.fingerprint) != fingerprint:
-        raise KeyReused(job.pk)
-    return job
+    found = keys.job_of_key(tenant.pk, key)
+    if found is None:
+        return None
+    if bytes(found["fingerprint"]) != fingerprint:
+        raise KeyReused(found["id"])
+    return Job.objects.select_related("type", "pool").get(pk=found["id"])
 
 
 @contextmanager

@@ -29,6 +29,9 @@ def close(cases: Sequence[Row]) -> int:
     by_verb: dict[str, list[tuple[Row, Decision]]] = {}
     for case, decision in decided:
         by_verb.setdefault(decision.verb, []).append((case, decision))
+    if len(by_verb) > 1:
+        # Each verb below locks wallets in their order, but one after the other they would not be in order.
+        ledger.lock_wallets({case["tenant_id"] for case, _ in decided})
     moved = _complete([case for case, _ in by_verb.get("complete", [])])
     moved += _give_back("fail", by_verb.get("fail", []))
     moved += _give_back("cancel_ended", by_verb.get("cancel_ended", []))

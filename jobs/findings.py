@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.states import UNKNOWN
-from jobs.verdicts import DEFAULT_RETRY, pause_ms
+from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY, pause_ms
 from statemachine.sql import Row
 from upstream.calls import Outcome
 
@@ -34,7 +34,12 @@ class Flight:
     def may_send_again(self) -> bool:
         """Whether an unknown outcome may be found out by sending the same key once more."""
         attempts = int({**DEFAULT_RETRY, **self.row["retry"]}["attempts"])
-        return self.idempotent and self.row["sendings"] <= attempts
+        return self.idempotent and self.row["sendings"] <= attempts and self.row["crashes"] < CRASH_BUDGET
+
+    @property
+    def waited_out(self) -> bool:
+        """Whether max_runtime has passed since it was last sent, so that the upstream session is certainly over."""
+        return bool(self.row["waited_out"])
 
     @property
     def repeat(self) -> bool:
@@ -54,6 +59,11 @@ class Finding:
     def worker_lost(cls, flight: Flight) -> "Finding":
         """Its lease ended: the worker is gone, the call may have been received."""
         return cls(flight, Outcome(over=False, verdict="unknown", error_code="worker_lost"), "lost")
+
+    @classmethod
+    def still_unknown(cls, flight: Flight) -> "Finding":
+        """It was to be looked at, and nothing new can be known before max_runtime has passed."""
+        return cls(flight, Outcome(over=False, verdict="unknown", error_code=flight.row["error_code"]), "waited")
 
     @classmethod
     def waited_out(cls, flight: Flight) -> "Finding":

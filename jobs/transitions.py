@@ -10,10 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
 from credits import ledger
-from credits.errors import CreditsError
 from jobs import closing, turns
 from jobs.findings import Finding, Flight
 from jobs.models import Job
@@ -77,7 +76,6 @@ def unassign(job_ids: Sequence[UUID], why: str = "worker_lost") -> int:
         moved = JOB.take(
             "unassign",
             [{"id": job_id} for job_id in job_ids],
-            columns={"crashes": "t.crashes + 1"},
             where="""EXISTS (SELECT 1 FROM jobs_attempt a WHERE a.job_id = t.id AND a.ended_at IS NULL
                              AND a.lease_until <= clock_timestamp())""",
             cause=why,
@@ -112,9 +110,13 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
     the outcome stays unknown. Locks attempts, then sessions; a second caller finds nothing due.
     """
     with transaction.atomic():
-        again, over = flights.doubted(job_ids)
-        begun = attempts.begin_again([flight.attempt_id for flight in again], holder, settings.LEASE_SECONDS)
-        _end([Finding.waited_out(flight) for flight in over])
+        due = flights.doubted(job_ids)
+        again = [flight.attempt_id for flight in due if flight.may_send_again]
+        begun = attempts.begin_again(again, holder, settings.LEASE_SECONDS)
+        waiting = [flight for flight in due if not flight.may_send_again]
+        _end([Finding.waited_out(flight) for flight in waiting if flight.waited_out])
+        # Meant to be sent again, but by now it may not be (a policy changed, its workers died): then it is waited out.
+        attempts.doubt([Finding.still_unknown(flight).doubt() for flight in waiting if not flight.waited_out])
         return flights.opened([attempt["id"] for attempt in begun])
 
 
@@ -161,7 +163,7 @@ def finish(job_ids: Sequence[UUID]) -> int:
     try:
         with transaction.atomic():
             return closing.close(endings.ended(job_ids))
-    except (DatabaseError, CreditsError, ValueError):
+    except Exception:  # whatever the data of one job provoke, the others go on, and it is tried again
         if len(job_ids) > 1:
             return sum(finish([job_id]) for job_id in job_ids)
         logger.exception("finish of job %s failed; again in %s s", job_ids[0], FAILED_FINISH_SECONDS)

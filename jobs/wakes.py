@@ -12,14 +12,13 @@ from datetime import datetime
 from typing import Any
 
 import redis
-from celery import current_app
 from django.conf import settings
-from kombu import Connection, pools
 from prometheus_client import Counter
+
+from jobs.publisher import NO_RETRY, PUBLISH_SECONDS, publish
 
 logger = logging.getLogger(__name__)
 
-PUBLISH_SECONDS = 0.08
 BREAKER_SECONDS = 1.0
 LONGEST_COUNTDOWN_SECONDS = 30.0
 
@@ -29,7 +28,6 @@ lost = Counter("berth_wakes_lost", "Wake-ups that could not be sent; the sweep d
 _broken_until = 0.0
 _setup = threading.Lock()
 _flags_client: "redis.Redis | None" = None
-_producers: Any = None
 
 
 def wake(task: str, arguments: Sequence[Any], *, due: datetime | None = None, coalesce: bool = False) -> bool:
@@ -44,7 +42,7 @@ def wake(task: str, arguments: Sequence[Any], *, due: datetime | None = None, co
     try:
         if coalesce and not _raise_flag(task, arguments):
             return False
-        _publish(task, arguments, countdown)
+        publish(f"jobs.{task}", list(arguments), countdown)
     except Exception as error:  # noqa: BLE001  whatever the broker's client raises, the commit stands
         _broken_until = time.monotonic() + BREAKER_SECONDS
         lost.labels(task).inc()
@@ -73,30 +71,14 @@ def _flag(task: str, arguments: Sequence[Any]) -> str:
     return f"berth:awake:{task}:{':'.join(str(argument) for argument in arguments)}"
 
 
-def _publish(task: str, arguments: Sequence[Any], countdown: float) -> None:
-    with _producer_pool().acquire(block=True, timeout=PUBLISH_SECONDS) as producer:
-        current_app.send_task(
-            f"jobs.{task}", args=list(arguments), countdown=countdown or None, producer=producer, retry=False
-        )
-
-
-def _producer_pool() -> Any:
-    global _producers  # noqa: PLW0603  one pool of producers per process
-    with _setup:
-        if _producers is None:
-            options = {"socket_timeout": PUBLISH_SECONDS, "socket_connect_timeout": PUBLISH_SECONDS, "max_retries": 0}
-            connection = Connection(
-                settings.BROKER_URL, transport_options=options, connect_timeout=PUBLISH_SECONDS, heartbeat=0
-            )
-            _producers = pools.Producers(limit=8)[connection]
-        return _producers
-
-
 def _flags() -> "redis.Redis":
     global _flags_client  # noqa: PLW0603  one client per process
     with _setup:
         if _flags_client is None:
             _flags_client = redis.Redis.from_url(
-                settings.REDIS_URL, socket_timeout=PUBLISH_SECONDS, socket_connect_timeout=PUBLISH_SECONDS
+                settings.REDIS_URL,
+                socket_timeout=PUBLISH_SECONDS,
+                socket_connect_timeout=PUBLISH_SECONDS,
+                retry=NO_RETRY,
             )
         return _flags_client

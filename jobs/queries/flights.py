@@ -9,7 +9,8 @@ from statemachine.sql import fetch
 
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
-       a.error_code, j.payload, j.metadata, t.name AS type, t.upstream AS type_upstream, t.max_runtime_ms, t.retry,
+       a.error_code, a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0) <= clock_timestamp() AS waited_out,
+       j.payload, j.metadata, j.crashes, t.name AS type, t.upstream AS type_upstream, t.max_runtime_ms, t.retry,
        tt.name AS tenant, c.id AS account_id, p.upstream AS pool_upstream, p.cooldown_ms
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
@@ -26,10 +27,9 @@ def opened(attempt_ids: Sequence[int]) -> list[Flight]:
     return _flights("a.id = ANY(%s)", list(attempt_ids), "")
 
 
-def doubted(job_ids: Sequence[UUID]) -> tuple[list[Flight], list[Flight]]:
-    """Locks the doubted attempts of these jobs that are due: those to send again, and those that are waited out."""
-    due = _flights("a.job_id = ANY(%s) AND a.look_at <= clock_timestamp()", list(job_ids), _LOCKED)
-    return [f for f in due if f.may_send_again], [f for f in due if not f.may_send_again]
+def doubted(job_ids: Sequence[UUID]) -> list[Flight]:
+    """Locks the doubted attempts of these jobs that are due to be looked at."""
+    return _flights("a.job_id = ANY(%s) AND a.look_at <= clock_timestamp()", list(job_ids), _LOCKED)
 
 
 def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:

@@ -1,5 +1,8 @@
 """How full the pools are, counted from rows and in bounds: no question here grows with the number of finished jobs."""
 
+import threading
+import time
+
 from statemachine.sql import Row, fetch
 
 MOST_COUNTED = 100_000  # waiting jobs; beyond it a depth says "at least"
@@ -40,3 +43,25 @@ def by_pool() -> list[Row]:
     for row in sessions:
         pools[row["pool_id"]]["sessions"][row["state"]] = row["sessions"]
     return list(pools.values())
+
+
+class Recent:
+    """`by_pool`, at most `seconds` old: however many ask at once, it is counted once."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._counting = threading.Lock()
+        self._rows: list[Row] = []
+        self._until = 0.0
+
+    def rows(self) -> list[Row]:
+        """The rows; one who finds them old counts, the others wait for it."""
+        with self._counting:
+            if time.monotonic() >= self._until:
+                self._rows = by_pool()
+                self._until = time.monotonic() + self.seconds
+            return self._rows
+
+    def forget(self) -> None:
+        """The next who asks counts anew."""
+        self._until = 0.0

@@ -12,7 +12,8 @@ from credits import ledger
 from credits.errors import InsufficientCredits, LedgerConflict
 from credits.ledger import Closed, Closing
 from credits.models import Hold, Transfer
-from tests.credits.conftest import hold_one, in_another_connection, money, wait_until_blocked_by_us
+from tests.credits.conftest import hold_one, money
+from tests.db import in_another_connection, wait_until_blocked_by_us
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Open = Callable[..., int]

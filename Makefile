@@ -1,0 +1,81 @@
+# What one types. `make` alone lists it.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo up test check lint types imports lock clean
+SHELL := /bin/sh
+
+PY := .venv/bin/python
+UV := UV_PYTHON_DOWNLOADS=never .venv/bin/uv
+HAVE_UV := .venv/bin/uv --version >/dev/null 2>&1
+GET_UV := $(PY) -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+HOME_DIR := var
+# Byte code on disk is what keeps the start of eight Python processes short.
+unexport PYTHONDONTWRITEBYTECODE
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: say-demo setup ## set up, start everything, run a spike of 1,000 jobs (CONFIG=my.yaml, ARGS=--exit)
+	@$(PY) -m bench.demo $(if $(CONFIG),--config $(CONFIG)) $(ARGS)
+
+up: say-up setup ## start everything and keep it running (ARGS="--config FILE --port N --home DIR")
+	@exec $(PY) manage.py up $(ARGS)
+
+test: say-test setup ## run the tests on servers of their own (T="tests/jobs -k name")
+	@$(PY) -m pytest $(T)
+
+check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests
+	@$(PY) -m pytest $(T)
+
+lint: setup ## ruff: rules and format
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+
+# DEBUG stands in for the keys that the settings ask for; nothing is served.
+types: setup ## mypy, strict
+	@DEBUG=1 $(PY) -m mypy
+
+imports: setup ## import-linter: who may import whom
+	@.venv/bin/lint-imports
+
+setup: .venv/installed ## make .venv and install the locked packages (PYTHON= chooses the interpreter)
+
+# pip is the way when uv cannot be had; both refuse a package whose hash is not in the lock.
+.venv/installed: requirements.lock | .venv/bin/python
+	@$(HAVE_UV) || $(GET_UV) || echo 'uv cannot be had: pip installs, which takes longer.'
+	@if $(HAVE_UV); then \
+	  $(UV) pip install --quiet --python $(PY) --compile-bytecode --require-hashes -r requirements.lock; \
+	else $(PY) -m pip install --quiet --require-hashes -r requirements.lock; fi
+	@touch $@
+
+# A name on the PATH proves nothing (it may be a shim of a version that is not there), so each candidate is run.
+.venv/bin/python:
+	@for candidate in $(or $(PYTHON),python3.12 python3.13 python3.11 python3.14 python3); do \
+	  if $$candidate -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "Making .venv with $$($$candidate --version)"; exec $$candidate -m venv .venv; fi; done; \
+	echo 'No Python 3.11 or newer with venv works here. Install one (Debian: python3-venv), or name one: make PYTHON=/path/to/python' >&2; exit 1
+
+lock: .venv/bin/python ## write requirements.lock anew from pyproject.toml
+	@$(HAVE_UV) || $(GET_UV)
+	@$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet -o requirements.lock
+	@! grep -n '://\|^-' requirements.lock || { echo 'The lock names an address: it would bind others to this machine.' >&2; exit 1; }
+
+clean: ## remove .venv, caches and all data under var/
+	@if [ -e $(HOME_DIR)/up.lock ] && command -v flock >/dev/null && ! flock -n $(HOME_DIR)/up.lock true; then \
+	  echo '`manage.py up` runs on $(HOME_DIR): stop it first.' >&2; exit 1; fi
+	@if [ -L $(HOME_DIR)/postgres-nobody ]; then rm -rf "$$(readlink $(HOME_DIR)/postgres-nobody)"; fi
+	rm -rf .venv $(HOME_DIR) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The first line says what will happen and how long it takes, the first time with an installation of about a minute.
+.PHONY: say-demo say-up say-test say-check
+say-demo:
+	@echo "The demo starts everything, runs 1,000 jobs on 10 sessions and reports: about a minute$(FIRST)."
+say-up:
+	@echo "Everything is started, in about 15 seconds$(FIRST)."
+say-test:
+	@echo "The tests run on servers of their own: a few minutes$(FIRST)."
+say-check:
+	@echo "Lint, types, layers, drift and tests: a few minutes$(FIRST)."
+FIRST = $(if $(wildcard .venv/installed),,; before that Python packages are installed into .venv$(comma) one to two minutes)
+comma := ,

@@ -1,0 +1,136 @@
+"""What the spike runs on: the demo's own configuration, or an operator's file with its upstreams replaced."""
+
+import argparse
+import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+# The calls of the simulator, in the place of an operator's own upstream.
+_SUBMIT = {
+    "path": "'/run'",
+    "headers": {"Idempotency-Key": "dispatch_key"},
+    "idempotent": True,
+    "timeout": "60s",
+    "success": "response.status == 200 && response.body.status == 'done'",
+    "units": "response.body.units",
+}
+_HEADERS = {"Authorization": "'Bearer ' + account.credential"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one tenant submits: so many jobs of a type with this payload."""
+
+    job_type: str
+    payload: Any
+    jobs: int
+
+
+@dataclass
+class Scenario:
+    """A configuration (the simulator's address is put in when it is known), its accounts and its work."""
+
+    config: dict[str, Any]
+    accounts: list[dict[str, Any]]
+    tenants: dict[str, list[Work]]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> int:
+        """Jobs of the whole spike."""
+        return sum(work.jobs for works in self.tenants.values() for work in works)
+
+    @property
+    def sessions(self) -> int:
+        """Sessions of all accounts."""
+        return sum(account["sessions"] for account in self.accounts)
+
+    def written_for(self, simulator_url: str, path: Path) -> Path:
+        """Writes the configuration with every upstream at `simulator_url`."""
+        config = copy.deepcopy(self.config)
+        for pool in config["pools"].values():
+            pool["upstream"] = {"adapter": "http", "base_url": simulator_url, "headers": _HEADERS}
+        path.write_text(yaml.safe_dump(config, sort_keys=False))
+        return path
+
+
+def own_scenario(options: argparse.Namespace) -> Scenario:
+    """The demo's own: one fair pool with one session to an account, one job type, tenants of equal share."""
+    accounts = {f"acct-{n:03}": {"sessions": 1} for n in range(1, options.sessions + 1)}
+    tenants = {f"tenant-{n:02}": {"share": 1, "credits": 1000} for n in range(1, options.tenants + 1)}
+    config: dict[str, Any] = {
+        "pools": {"demo": {"order": "fair", "upstream": {}, "accounts": accounts}},
+        "job_types": {
+            "render": {
+                "pool": "demo",
+                "price": "2 * payload.pages",
+                "settle": "outcome.units",
+                "max_runtime": "2m",
+                "delivery": "at_least_once",
+                "upstream": {"mode": "sync", "submit": _SUBMIT},
+            }
+        },
+        "tenants": tenants,
+    }
+    works = {name: [Work("render", {"pages": 1}, options.jobs)] for name in tenants}
+    return _with_credentials(config, works)
+
+
+def scenario_of(path: Path, options: argparse.Namespace) -> Scenario:
+    """An operator's file: its pools, sessions, types, prices and tenants stay; what it calls becomes the simulator."""
+    config = yaml.safe_load(path.read_text())
+    types = {
+        name: job_type
+        for name, job_type in (config.get("job_types") or {}).items()
+        if job_type.get("upstream", {}).get("mode", "sync") == "sync" and not job_type.get("requires")
+    }
+    for job_type in types.values():
+        job_type["upstream"] = {"mode": "sync", "submit": _SUBMIT}
+    config["job_types"] = types
+    works: dict[str, list[Work]] = {}
+    for name, tenant in (config.get("tenants") or {}).items():
+        allowed = [kind for kind in (tenant or {}).get("job_types") or types if kind in types]
+        if tenant and tenant.get("job_types"):
+            tenant["job_types"] = allowed
+        works[name] = [
+            Work(kind, example(types[kind].get("payload_schema") or {}), max(1, options.jobs // len(allowed)))
+            for kind in allowed
+        ]
+    return _with_credentials(config, works)
+
+
+def example(schema: dict[str, Any]) -> Any:
+    """The smallest payload that a plain JSON Schema accepts: defaults, enums, minima, required properties."""
+    for name in ("const", "default"):
+        if name in schema:
+            return schema[name]
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type", "object")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: example(properties.get(name, {"type": "string"})) for name in schema.get("required", [])}
+    if kind == "array":
+        return [example(schema.get("items", {"type": "string"}))] * int(schema.get("minItems", 0))
+    if kind in {"number", "integer"}:
+        return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
+    return {"string": "x" * max(1, int(schema.get("minLength", 1))), "boolean": True}.get(kind)
+
+
+def _with_credentials(config: dict[str, Any], works: dict[str, list[Work]]) -> Scenario:
+    """Gives every account a credential of the simulator, by an environment variable."""
+    accounts: list[dict[str, Any]] = []
+    environment: dict[str, str] = {}
+    for pool_name, pool in config["pools"].items():
+        for name, account in pool["accounts"].items():
+            variable = f"DEMO_CREDENTIAL_{len(accounts) + 1:04}"
+            environment[variable] = f"sim-{pool_name}-{name}"
+            account.pop("base_url", None)
+            account["credential"] = {"env": variable}
+            sessions = account.setdefault("sessions", 1)
+            accounts.append({"name": f"{pool_name}/{name}", "credential": environment[variable], "sessions": sessions})
+    return Scenario(config, accounts, works, environment)

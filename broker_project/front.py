@@ -1,0 +1,124 @@
+"""The web process: Django's WSGI application behind ASGI, with the long polls relayed to the live process.
+
+A request's body is read here, on the loop, before a thread is given to it: a slow sender occupies no thread, and a
+chunked body gets the length that WSGI wants. `?wait=` of one job goes to LIVE_URL; when that does not answer, the
+request is answered at once as if nobody had asked to wait.
+"""
+
+import asyncio
+import io
+import logging
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import aiohttp
+from a2wsgi.wsgi import build_environ
+from django.conf import settings
+
+from broker_project.wsgi import application  # isort: split
+
+from broker_project import relay
+from jobs.sweep import Sweeper
+from statemachine.actors import name_process
+
+logger = logging.getLogger(__name__)
+THREADS = int(os.environ.get("WEB_THREADS", "8"))
+
+Scope = dict[str, Any]
+Start = tuple[int, list[tuple[bytes, bytes]]]
+
+
+class Front:
+    """The ASGI application uvicorn serves."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
+        self._sweeper: Sweeper | None = None
+        self._live: aiohttp.ClientSession | None = None
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await relay.lifespan(receive, send, self._begin, self._end)
+        elif scope["type"] == "http":
+            if self._live is not None and relay.wait_seconds(scope) and await self._relayed(scope, receive, send):
+                return
+            await self._answer(scope, receive, send)
+
+    async def _begin(self) -> None:
+        name_process("process:web")
+        self._sweeper = Sweeper()
+        self._sweeper.start()
+        if settings.LIVE_URL:
+            self._live = relay.client(settings.LIVE_URL)
+
+    async def _end(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.stop()
+            await asyncio.to_thread(self._sweeper.join, 5)
+        if self._live is not None:
+            await self._live.close()
+        self._threads.shutdown(wait=True)
+
+    async def _relayed(self, scope: Scope, receive: Any, send: Any) -> bool:
+        """False when live gave no answer; then nothing was sent yet."""
+        assert self._live is not None  # noqa: S101  asked before
+        asked = relay.ask(self._live, relay.address(scope), relay.end_to_end(scope["headers"]))
+        try:
+            answer = await relay.until_disconnect(asked, receive)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            logger.warning("the live process did not answer, answering without waiting: %r", error)
+            return False
+        if answer is not None:
+            await relay.send_answer(send, answer)
+        return True
+
+    async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
+        body, complete = await _body(scope, receive)
+        if not complete:
+            return
+        environ = dict(build_environ(scope, body))  # type: ignore[arg-type]
+        if not environ.get("CONTENT_LENGTH"):
+            environ["CONTENT_LENGTH"] = str(body.getbuffer().nbytes)
+        loop = asyncio.get_running_loop()
+        (status, headers), content = await loop.run_in_executor(self._threads, _respond, environ)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+
+async def _body(scope: Scope, receive: Any) -> tuple[io.BytesIO, bool]:
+    """The body, up to one byte more than any may have (Django then refuses it); False when the sender went away."""
+    limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
+    declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+    body = io.BytesIO()
+    if declared > limit:
+        return body, True
+    while body.tell() <= limit:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return body, False
+        body.write(message.get("body", b""))
+        if not message.get("more_body", False):
+            break
+    body.seek(0)
+    return body, True
+
+
+def _respond(environ: dict[str, Any]) -> tuple[Start, bytes]:
+    """On a thread: the whole answer of the WSGI application. Closing it lets Django give its connection back."""
+    start: list[Start] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Any:
+        named = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        start[:] = [(int(status[:3]), named)]
+
+    chunks: Iterable[bytes] = application(environ, start_response)
+    try:
+        content = b"".join(chunks)
+    finally:
+        getattr(chunks, "close", lambda: None)()
+    return start[0], content
+
+
+app = Front()

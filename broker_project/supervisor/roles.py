@@ -1,0 +1,76 @@
+"""The processes that make up Berth, as `up` starts them; the Procfile lists the same for other process managers."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from broker_project.supervisor.ports import HOST
+from broker_project.supervisor.spawn import Role
+
+CLOSE_SECONDS = 5  # how long web and live wait for open requests when they are stopped
+_DRAIN_MARGIN_SECONDS = 5.0
+
+WORKERS = {"worker-assign": ("assign", 2), "worker-transitions": ("transitions", 4), "worker-upstream": ("upstream", 4)}
+
+
+def server_roles(home: Path, env: Mapping[str, str], web_fd: int, live_port: int) -> list[Role]:
+    close = ["--no-access-log", "--timeout-graceful-shutdown", str(CLOSE_SECONDS)]
+    web = ["uvicorn", "broker_project.front:app", "--fd", str(web_fd), *close]
+    live = ["uvicorn", "broker_project.live:app", "--host", HOST, "--port", str(live_port), *close]
+    return [_python(home, env, "web", web, rank=1, pass_fds=(web_fd,)), _python(home, env, "live", live, rank=1)]
+
+
+def worker_roles(home: Path, env: Mapping[str, str], drain_seconds: float) -> list[Role]:
+    """The workers by role; each is given the time to end its calls in flight."""
+    return [
+        _python(home, env, name, _worker(queue, threads), rank=0, grace_seconds=drain_seconds + _DRAIN_MARGIN_SECONDS)
+        for name, (queue, threads) in WORKERS.items()
+    ]
+
+
+def beat_role(home: Path, env: Mapping[str, str]) -> Role:
+    return _python(
+        home, env, "beat", ["celery", "-A", "broker_project", "beat", "-s", str(home / "beat-schedule")], rank=1
+    )
+
+
+def flower_role(home: Path, env: Mapping[str, str], port: int, login: str) -> Role:
+    """`login` is user:password; it goes by the environment, since every user of the machine can read arguments."""
+    command = ["celery", "-A", "broker_project", "flower", f"--address={HOST}", f"--port={port}"]
+    return _python(home, {**env, "FLOWER_BASIC_AUTH": login}, "flower", command, rank=1)
+
+
+def command_role(env: Mapping[str, str], *arguments: str) -> Role:
+    """A `manage.py` command that ends by itself and writes where we write."""
+    return Role(arguments[0], [sys.executable, "manage.py", *arguments], env=env, cwd=_project())
+
+
+def _worker(queue: str, threads: int) -> list[str]:
+    worker = ["celery", "-A", "broker_project", "worker", "-n", f"{queue}@%h", "-Q", queue, "-P", "threads"]
+    return [*worker, "-c", str(threads), "-E", "--without-gossip", "--without-mingle"]
+
+
+def _python(
+    home: Path,
+    env: Mapping[str, str],
+    name: str,
+    module: list[str],
+    *,
+    rank: int,
+    grace_seconds: float = 10.0,
+    pass_fds: tuple[int, ...] = (),
+) -> Role:
+    return Role(
+        name,
+        [sys.executable, "-m", *module],
+        env=env,
+        log=home / "logs" / f"{name}.log",
+        cwd=_project(),
+        grace_seconds=grace_seconds,
+        stop_rank=rank,
+        pass_fds=pass_fds,
+    )
+
+
+def _project() -> Path:
+    return Path(__file__).resolve().parents[2]

@@ -1,0 +1,15 @@
+"""Every address of the web process."""
+
+from django.contrib import admin
+from django.urls import include, path
+from drf_spectacular.views import SpectacularSwaggerView
+
+from broker_project import errors, openapi
+
+urlpatterns = [
+    path("", include("jobs.api.urls")),
+    path("v1/openapi.json", openapi.document, name="openapi"),
+    path("docs", SpectacularSwaggerView.as_view(url_name="openapi"), name="docs"),
+    path("problems/<slug:code>", errors.explain, name="problem"),
+    path("admin/", admin.site.urls),
+]

@@ -1,0 +1,128 @@
+"""Who waits for which job, and waking them: by Redis as soon as it moved, by the database at the latest a second later."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from uuid import UUID
+
+import redis.asyncio
+from django.conf import settings
+from django.db import Error, connection
+
+from jobs.live_events import CHANNEL
+from jobs.queries import reading
+
+logger = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0
+RECONNECT_SECONDS = 1.0
+
+
+class Wait:
+    """One request that waits for one job."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self._woken = asyncio.Event()
+
+    async def moved(self, seen: int, seconds: float) -> None:
+        """Returns when the job is said to have moved past version `seen`, or after `seconds`."""
+        self.seen = seen
+        try:
+            await asyncio.wait_for(self._woken.wait(), seconds)
+        except TimeoutError:
+            return
+        self._woken.clear()
+
+    def wake(self) -> None:
+        """A wake-up that comes while the request is asking counts for its next wait."""
+        self._woken.set()
+
+
+class Waiting:
+    """All waits of this process, with the two tasks that wake them."""
+
+    def __init__(self) -> None:
+        self._waits: dict[UUID, set[Wait]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
+
+    @contextmanager
+    def for_job(self, text: str) -> Iterator[Wait]:
+        """A wait for the job with this id. What is no id is never woken: web has refused it."""
+        wait = Wait()
+        try:
+            job_id = UUID(text)
+        except ValueError:
+            yield wait
+            return
+        self._waits.setdefault(job_id, set()).add(wait)
+        try:
+            yield wait
+        finally:
+            self._waits[job_id].discard(wait)
+            if not self._waits[job_id]:
+                del self._waits[job_id]
+
+    def start(self) -> None:
+        """Begins to listen and to look."""
+        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look())]
+
+    async def stop(self) -> None:
+        """Ends both tasks."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._thread.shutdown(wait=True)
+
+    async def _listen(self) -> None:
+        while True:
+            client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1.0)
+            try:
+                async with client.pubsub() as subscription:
+                    await subscription.subscribe(CHANNEL)
+                    while True:
+                        message = await subscription.get_message(ignore_subscribe_messages=True, timeout=None)
+                        if message is not None:
+                            self._told(message["data"])
+            except (redis.RedisError, OSError) as error:
+                logger.warning("Redis is away, looking each second instead: %s", error)
+                await asyncio.sleep(RECONNECT_SECONDS)
+            finally:
+                await client.aclose()
+
+    def _told(self, data: bytes) -> None:
+        try:
+            ids = [UUID(text) for text in json.loads(data)]
+        except (ValueError, TypeError, AttributeError):
+            logger.warning("a message on %s is not a list of ids", CHANNEL)
+            return
+        for job_id in ids:
+            for wait in self._waits.get(job_id, ()):
+                wait.wake()
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._waits:
+                continue
+            try:
+                versions = await loop.run_in_executor(self._thread, _versions, list(self._waits))
+            except Error as error:
+                logger.warning("the database did not say what moved: %s", error)
+                continue
+            for job_id, version in versions.items():
+                for wait in self._waits.get(job_id, ()):
+                    if version > wait.seen:
+                        wait.wake()
+
+
+def _versions(job_ids: list[UUID]) -> dict[UUID, int]:
+    """On a thread of its own; the connection goes back to the pool at once."""
+    try:
+        return reading.versions(job_ids)
+    finally:
+        connection.close()

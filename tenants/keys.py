@@ -1,0 +1,119 @@
+"""API keys: `berth_<public id, 12><secret, 32><check, 6>` as `berth_<public>_<secret><check>`, all in base 62.
+
+The check is a CRC32, so that a mistyped or cut key is refused without asking the database. Of the secret only an HMAC
+under a pepper from KEY_PEPPERS is kept: it has 190 bits, so no slow hash is needed. Answers are kept for a second, also
+the negative ones; a revoked key is refused within that second.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import string
+import time
+import zlib
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import lru_cache
+
+from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from tenants.models import ApiKey, Tenant
+
+SCOPES = ("jobs:write", "jobs:read", "ledger:read", "webhooks:write", "keys:write")
+DEFAULT_SCOPES = ("jobs:write", "jobs:read", "ledger:read")
+KEPT_SECONDS = 1.0
+MOST_KEPT = 10_000
+USE_NOTED_EVERY = timedelta(minutes=1)
+
+_BASE62 = string.digits + string.ascii_letters
+_FORM = re.compile(r"berth_([0-9A-Za-z]{12})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})")
+_kept: dict[bytes, tuple[float, ApiKey | None]] = {}
+
+
+class UnknownScope(ValueError):
+    """A key was asked for with a scope that does not exist."""
+
+
+def issue(tenant: Tenant, name: str = "", scopes: Iterable[str] = DEFAULT_SCOPES) -> str:
+    """Makes a key and returns it; it cannot be shown again. Raises UnknownScope."""
+    wanted = list(dict.fromkeys(scopes))
+    if unknown := sorted(set(wanted) - set(SCOPES)):
+        raise UnknownScope(f"no such scope: {', '.join(unknown)}; there are {', '.join(SCOPES)}")
+    public_id, secret = _random(12), _random(32)
+    pepper_id = next(iter(_peppers(settings.KEY_PEPPERS)))
+    ApiKey.objects.create(
+        tenant=tenant,
+        public_id=public_id,
+        secret_hash=_hash(pepper_id, secret),
+        pepper=pepper_id,
+        name=name,
+        scopes=wanted,
+    )
+    body = f"berth_{public_id}_{secret}"
+    return body + _check(body)
+
+
+def verify(key: str) -> ApiKey | None:
+    """The valid, unrevoked, unexpired key with its tenant, or None. The answer may be a second old."""
+    form = _FORM.fullmatch(key)
+    if form is None or not hmac.compare_digest(_check(key[:-6]), form[3]):
+        return None
+    now = time.monotonic()
+    kept_under = hashlib.sha256(key.encode()).digest()
+    kept = _kept.get(kept_under)
+    if kept is not None and kept[0] > now:
+        return kept[1]
+    found = _look_up(form[1], form[2])
+    if len(_kept) >= MOST_KEPT:
+        _kept.clear()
+    _kept[kept_under] = (now + KEPT_SECONDS, found)
+    return found
+
+
+def forget() -> None:
+    """Drops the kept answers of this process, e.g. between tests."""
+    _kept.clear()
+
+
+def _look_up(public_id: str, secret: str) -> ApiKey | None:
+    alive = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
+    found = ApiKey.objects.select_related("tenant").filter(alive, public_id=public_id).first()
+    if found is None or found.pepper not in _peppers(settings.KEY_PEPPERS):
+        return None
+    if not hmac.compare_digest(bytes(found.secret_hash), _hash(found.pepper, secret)):
+        return None
+    _note_use(found)
+    return found
+
+
+def _note_use(key: ApiKey) -> None:
+    """At most once a minute, by a conditional update: many processes may see the key at once."""
+    old = Q(last_used_at=None) | Q(last_used_at__lt=Now() - USE_NOTED_EVERY)
+    if key.last_used_at is None or time.time() - key.last_used_at.timestamp() > USE_NOTED_EVERY.total_seconds():
+        ApiKey.objects.filter(old, pk=key.pk).update(last_used_at=Now())
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(_BASE62) for _ in range(length))
+
+
+def _check(body: str) -> str:
+    """The CRC32 of `body` as six digits of base 62."""
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        digits = _BASE62[digit] + digits
+    return digits
+
+
+def _hash(pepper_id: str, secret: str) -> bytes:
+    return hmac.digest(_peppers(settings.KEY_PEPPERS)[pepper_id], secret.encode(), "sha256")
+
+
+@lru_cache(maxsize=4)
+def _peppers(text: str) -> dict[str, bytes]:
+    pairs = [entry.strip().partition(":") for entry in text.split(",") if entry.strip()]
+    return {pepper_id: bytes.fromhex(pepper) for pepper_id, _, pepper in pairs}

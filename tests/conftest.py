@@ -1,0 +1,81 @@
+"""Servers first, then Django, then the tests; and after each test that used the database, the audit."""
+
+from tests.servers import ServersOfTheRun
+
+# At import: pytest loads this file before anything reads Django's settings.
+_servers = ServersOfTheRun()
+
+import django  # noqa: E402
+
+django.setup()
+
+import importlib  # noqa: E402
+from collections.abc import Generator, Iterator  # noqa: E402
+from importlib.util import find_spec  # noqa: E402
+
+import pgtrigger  # noqa: E402
+import pytest  # noqa: E402
+from django.conf import settings  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.test import TransactionTestCase  # noqa: E402
+
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "live_server"}
+settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a folder that is not there
+
+
+def pytest_report_header() -> str:
+    return _servers.summary
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "tampers: breaks a rule of the audit on purpose, so the audit is not asked")
+
+
+def pytest_unconfigure() -> None:
+    _servers.stop()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _append_only_tables_are_emptied_between_tests() -> Iterator[None]:
+    """Tests that commit end with TRUNCATE, which the ledger's own trigger refuses."""
+    patch = pytest.MonkeyPatch()
+    flush = TransactionTestCase._fixture_teardown  # type: ignore[attr-defined]
+
+    def flush_past_triggers(case: TransactionTestCase) -> None:
+        with pgtrigger.ignore():
+            flush(case)
+
+    patch.setattr(TransactionTestCase, "_fixture_teardown", flush_past_triggers)
+    yield
+    patch.undo()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Every rule of the audit holds after every test that touched the database; a breach fails the test itself."""
+    yield
+    if _used_the_database(item) and item.get_closest_marker("tampers") is None:
+        breaches = {name: found for name, sql in _rules(item).items() if (found := _rows(sql))}
+        assert not breaches, f"the audit finds breaches after the test: {breaches}"
+
+
+def _used_the_database(item: pytest.Item) -> bool:
+    return item.get_closest_marker("django_db") is not None or bool(
+        DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
+    )
+
+
+def _rules(item: pytest.Item) -> dict[str, str]:
+    """All rules; for a test of the ledger by itself, where holds belong to jobs that do not exist, the ledger's."""
+    apps = ["credits"] if "tests/credits/" in item.path.as_posix() else ["credits", "pool", "jobs"]
+    rules: dict[str, str] = {}
+    for app in apps:
+        if find_spec(f"{app}.audit"):
+            rules |= importlib.import_module(f"{app}.audit").RULES
+    return rules
+
+
+def _rows(sql: str) -> list[tuple[object, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchmany(5))

@@ -1,0 +1,101 @@
+"""The database as the tests use it: raw SQL, races between two connections, time that passes, and what changed."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+T = TypeVar("T")
+BLOCKED_SECONDS = 10
+RACE_SECONDS = 20  # longest wait for what another connection does
+
+# All that a verb of a job may touch. The finish tag of a line and the clock of a pool are part of the order.
+TABLES = (
+    "jobs_job",
+    "jobs_jobmove",
+    "jobs_attempt",
+    "jobs_evidence",
+    "jobs_line",
+    "pool_pool",
+    "pool_resource",
+    "pool_resourcemove",
+    "credits_balance",
+    "credits_hold",
+    "credits_transfer",
+    "webhooks_event",
+)
+
+
+def in_another_connection(verb: Callable[[], T]) -> Future[T]:
+    """Starts the verb on a thread of its own, and so on a connection of its own."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(verb())
+        except Exception as error:  # noqa: BLE001  handed to whoever asks for the result
+            future.set_exception(error)
+        finally:
+            connection.close()
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def wait_until_blocked_by_us(others: int = 1) -> None:
+    """Returns when Postgres shows so many sessions waiting for this one."""
+    deadline = time.monotonic() + BLOCKED_SECONDS
+    while time.monotonic() < deadline:
+        blocked = value(
+            "SELECT count(DISTINCT pid) FROM pg_locks"
+            " WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        )
+        if blocked >= others:
+            return
+    raise AssertionError(f"no {others} sessions were blocked within {BLOCKED_SECONDS} s")
+
+
+def execute(sql: str, parameters: Any = ()) -> int:
+    """Runs one statement; how many rows it touched."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return int(cursor.rowcount)
+
+
+def rows(sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
+
+
+def value(sql: str, parameters: Any = ()) -> Any:
+    return rows(sql, parameters)[0][0]
+
+
+@contextmanager
+def refused(match: str) -> Iterator[None]:
+    """The database refuses what is done inside, with this message; nothing of it stays."""
+    with pytest.raises(DatabaseError, match=match), transaction.atomic():
+        yield
+
+
+def everything() -> dict[str, list[str]]:
+    """Every row that a verb may touch, as text: equal before and after means nothing was changed."""
+    return {table: [row[0] for row in rows(f"SELECT t::text FROM {table} t ORDER BY t::text")] for table in TABLES}
+
+
+def let_time_pass(seconds: float) -> None:
+    """Moves what was written before, and what is due later, back by `seconds`: as if nobody had come for so long."""
+    for table in ("jobs_job", "jobs_attempt", "pool_resource"):
+        columns = rows(
+            "SELECT column_name FROM information_schema.columns"
+            " WHERE table_schema = current_schema() AND table_name = %s AND data_type = 'timestamp with time zone'",
+            [table],
+        )
+        shifts = ", ".join(f'"{name}" = "{name}" - make_interval(secs => %(seconds)s)' for (name,) in columns)
+        execute(f"UPDATE {table} SET {shifts}", {"seconds": seconds})
