@@ -47,7 +47,8 @@ def _snapshot() -> Iterator[None]:
         if outermost:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(f"SET LOCAL statement_timeout = '{LONGEST_MINUTES}min'")
-            cursor.execute("SET LOCAL work_mem = '64MB'")
+            cursor.execute("SET LOCAL work_mem = '128MB'")
+            cursor.execute("SET LOCAL jit = off")  # compiling takes longer than most rules
         yield
 
 

@@ -42,9 +42,9 @@ class Front:
         if scope["type"] == "lifespan":
             await relay.lifespan(receive, send, self._begin, self._end)
         elif scope["type"] == "http":
-            if self._live is not None and relay.wait_seconds(scope) and await self._relayed(scope, receive, send):
-                return
-            await self._answer(scope, receive, send)
+            body, complete = await _body(scope, receive)
+            if complete and not await self._relayed(scope, receive, send):
+                await self._answer(scope, body, send)
 
     async def _begin(self) -> None:
         name_process("process:web")
@@ -62,22 +62,23 @@ class Front:
         self._threads.shutdown(wait=True)
 
     async def _relayed(self, scope: Scope, receive: Any, send: Any) -> bool:
-        """False when live gave no answer; then nothing was sent yet."""
-        assert self._live is not None  # noqa: S101  asked before
+        """Whether live answered; if not, nothing was sent yet."""
+        if self._live is None or not relay.wait_seconds(scope):
+            return False
         asked = relay.ask(self._live, relay.address(scope), relay.end_to_end(scope["headers"]))
         try:
             answer = await relay.until_disconnect(asked, receive)
         except (aiohttp.ClientError, TimeoutError) as error:
             logger.warning("the live process did not answer, answering without waiting: %r", error)
             return False
-        if answer is not None:
-            await relay.send_answer(send, answer)
+        if answer is None:
+            return True  # the one who asked has gone
+        if answer.status >= 500:
+            return False  # e.g. live is being stopped: web itself knows better
+        await relay.send_answer(send, answer)
         return True
 
-    async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
-        body, complete = await _body(scope, receive)
-        if not complete:
-            return
+    async def _answer(self, scope: Scope, body: io.BytesIO, send: Any) -> None:
         environ = dict(build_environ(scope, body))  # type: ignore[arg-type]
         if not environ.get("CONTENT_LENGTH"):
             environ["CONTENT_LENGTH"] = str(body.getbuffer().nbytes)

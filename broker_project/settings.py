@@ -148,7 +148,6 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "AUTHENTICATION_WHITELIST": [],
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
 }
@@ -162,5 +161,6 @@ LOGGING = {
     # A line per task would cost as much as a small task; Flower shows them, the moves tables keep them.
     "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "kombu")}
     # Its line "NAME ready." is how the supervisor knows.
-    | {"celery.apps.worker": {"level": "INFO"}},
+    | {"celery.apps.worker": {"level": "INFO"}}
+    | {"django.request": {"level": "ERROR"}},  # a refused request is its sender's concern
 }

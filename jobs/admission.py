@@ -135,7 +135,7 @@ def quote(tenant: Tenant, request: Request) -> Quote:
     price = _price(tenant, job_type, request)
     if request.max_price is not None and price > request.max_price:
         raise PriceExceedsMax(price, request.max_price)
-    return Quote(job_type, price, _weight(job_type, request))
+    return Quote(job_type, price, _weight(tenant, job_type, request))
 
 
 def known(tenant: Tenant, key: str, fingerprint: bytes) -> Job | None:
@@ -197,7 +197,7 @@ def _price(tenant: Tenant, job_type: JobType, request: Request) -> int:
         raise InvalidField("/payload", f"it cannot be priced: {error}") from error
 
 
-def _weight(job_type: JobType, request: Request) -> float:
+def _weight(tenant: Tenant, job_type: JobType, request: Request) -> float:
     """The weight of this job for fairness; what is not a positive number counts as 1."""
     if job_type.weight in ("1", "auto"):
         return 1.0
@@ -205,8 +205,7 @@ def _weight(job_type: JobType, request: Request) -> float:
         weight = float(job_type.weight)
     except ValueError:
         try:
-            names = {"payload": request.payload, "job": {"type": request.type}, "tenant": {}}
-            weight = float(compile_expression(job_type.weight, PRICE_NAMES).evaluate(names))
+            weight = float(compile_expression(job_type.weight, PRICE_NAMES).evaluate(_names(tenant, request)))
         except (ExpressionError, TypeError, ValueError) as error:
             raise InvalidField("/payload", f"its weight cannot be computed: {error}") from error
     return weight if 0 < weight < 1e6 else 1.0

@@ -85,9 +85,9 @@ def request_cancel(job_id: UUID) -> None:
 def _complete(cases: list[Row]) -> int:
     charges = {case["id"]: _charge(case) for case in cases}
     closings = [
+        # Also of tenants that are not billed: what was held when the job came is closed, whatever was changed since.
         ledger.Closing(case["id"], case["run"], charges[case["id"]][0], case["overrun"])
         for case in cases
-        if case["billing"] == "credits"
     ]
     charged = {closed.job_id: closed.captured for closed in ledger.settle(closings)}
     rows = [
@@ -131,6 +131,8 @@ def _charge(case: Row) -> tuple[int, str]:
         return case["price"], ""
     known = {
         "payload": case["payload"],
+        "job": {"id": str(case["id"]), "type": case["type"], "attempt": case["number"], "metadata": case["metadata"]},
+        "tenant": {"name": case["tenant"]},
         "outcome": {"units": case["units"]},
         "held": case["price"] / pricing.MICRO,
         "price": case["price"] / pricing.MICRO,

@@ -15,7 +15,7 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 
 from jobs import calls, transitions
-from jobs.flow import FLOW, Step
+from jobs.flow import FLOW, Arguments, Step
 
 logger = logging.getLogger(__name__)
 LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
@@ -87,12 +87,20 @@ _VERBS: dict[str, Callable[..., Any]] = {
 
 def _run(steps: list[Step]) -> None:
     for step in steps:
-        try:
-            for arguments in step.missed():
+        for arguments in _missed(step):
+            try:
                 _VERBS[step.task](*arguments)
                 swept.labels(step.task).inc()
-        except Exception:  # one step that fails must not keep the others from their work
-            logger.exception("sweep step %s failed", step.task)
+            except Exception:  # one pool, or one set, that fails must not keep the others from their work
+                logger.exception("sweep: %s failed", step.task)
+
+
+def _missed(step: Step) -> list[Arguments]:
+    try:
+        return list(step.missed())
+    except Exception:  # nor must a question that fails
+        logger.exception("sweep: what to %s is not known", step.task)
+        return []
 
 
 @contextmanager

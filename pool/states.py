@@ -19,7 +19,7 @@ RESOURCE = Machine(
         Arrow("cool", ("busy",), "cooldown", "the session ended and must rest"),
         Arrow("free", ("busy",), "available", "the session ended"),
         Arrow("release", ("cooldown",), "available", "available_at has passed"),
-        Arrow("disable", ("available", "reserved", "cooldown"), "offline", "an operator or the upstream took it out"),
+        Arrow("disable", ("available", "cooldown"), "offline", "an operator or the upstream took it out"),
         Arrow("retire", ("busy",), "offline", "taken out when its session ended"),
         Arrow("enable", ("offline",), "available", "an operator put it back"),
     ],

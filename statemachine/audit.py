@@ -8,19 +8,16 @@ def history_rules(machine: Machine, table: str, history: str) -> dict[str, str]:
     legal = ", ".join(f"('{source}', '{target}')" for source, target in [("", machine.first), *machine.moves])
     name = machine.name
     return {
-        f"P8.{name}_state_is_its_last_move": f"""
-            SELECT '{name} ' || t.id AS subject, t.state AS found, coalesce(m.to_state, 'a first move') AS expected
-            FROM {table} t
-            LEFT JOIN (SELECT DISTINCT ON (subject_id) subject_id, to_state FROM {history}
-                       ORDER BY subject_id, id DESC) m ON m.subject_id = t.id
-            WHERE m.to_state IS DISTINCT FROM t.state
-        """,
-        f"P8.{name}_moves_form_a_path": f"""
-            SELECT '{name} ' || subject_id || ' move ' || id AS subject, from_state AS found, before AS expected
-            FROM (SELECT subject_id, id, from_state,
-                         lag(to_state, 1, ''::varchar) OVER (PARTITION BY subject_id ORDER BY id) AS before
-                  FROM {history}) m
-            WHERE from_state <> before
+        # One pass: each move begins where the one before ended, and the last ends where the row stands.
+        f"P8.{name}_moves_lead_to_its_state": f"""
+            SELECT '{name} ' || coalesce(t.id, m.subject_id) || coalesce(' move ' || m.id, '') AS subject,
+                   CASE WHEN m.from_state <> m.before THEN m.from_state ELSE coalesce(t.state, 'no row') END AS found,
+                   CASE WHEN m.from_state <> m.before THEN m.before ELSE coalesce(m.to_state, 'a move') END AS expected
+            FROM (SELECT subject_id, id, from_state, to_state,
+                         lag(to_state, 1, ''::varchar) OVER moves AS before, lead(id) OVER moves AS next
+                  FROM {history} WINDOW moves AS (PARTITION BY subject_id ORDER BY id)) m
+            FULL JOIN {table} t ON t.id = m.subject_id AND m.next IS NULL
+            WHERE m.from_state <> m.before OR (m.next IS NULL AND t.state IS DISTINCT FROM m.to_state)
         """,
         f"P8.{name}_moves_are_legal": f"""
             SELECT '{name} ' || subject_id || ' move ' || id AS subject, from_state || ' -> ' || to_state AS found,

@@ -4,7 +4,11 @@ No test starts from a state that the verbs could not have made. What the upstrea
 """
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
+
+import uuid_utils.compat
 
 from credits import ledger
 from jobs import admission, transitions
@@ -12,7 +16,6 @@ from jobs.findings import Finding, Flight
 from jobs.models import Attempt, Job, JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from tenants.models import Tenant
-from tests.db import let_time_pass
 from upstream.calls import Outcome
 
 MICRO = 1_000_000
@@ -72,6 +75,27 @@ def submit(tenant: Tenant, job_type: JobType, **request: Any) -> Job:
     return job
 
 
+def submit_many(tenant: Tenant, job_type: JobType, count: int) -> list[Job]:
+    """As many jobs of a tenant as asked for, stored, held and promoted in a few statements."""
+    jobs = Job.objects.bulk_create(
+        Job(
+            id=UUID(str(uuid_utils.compat.uuid7())),
+            tenant=tenant,
+            type=job_type,
+            pool_id=job_type.pool_id,
+            payload={},
+            price=MICRO,
+            settle=job_type.settle,
+            idempotency_key=f"key-{next(_numbers):012}",
+            fingerprint=b"f" * 32,
+        )
+        for _ in range(count)
+    )
+    ledger.hold(tenant.pk, [ledger.HoldRequest(job.pk, job.run, job.price) for job in jobs], 3_600)
+    transitions.promote(job_type.pool_id, [tenant.pk])
+    return jobs
+
+
 def at(state: str, job_type: JobType | None = None, tenant: Tenant | None = None, **request: Any) -> Job:
     """A job that walked to `state` (or to `backing_off`, `cancelling`). Its pool must have nothing else to assign."""
     job_type = job_type or make_job_type()
@@ -115,6 +139,12 @@ def end(job: Job, outcome: Outcome) -> Job:
     return job
 
 
+def end_all(job_ids: Sequence[UUID], outcome: Outcome = SUCCESS) -> None:
+    """The same for a set."""
+    transitions.learn([Finding(flight, outcome) for flight in transitions.dispatch(job_ids, HOLDER)])
+    transitions.finish(job_ids)
+
+
 def attempt_of(job: Job) -> Attempt:
     """The newest attempt of a job."""
     return Attempt.objects.select_related("resource").filter(job=job).latest("number")
@@ -123,11 +153,6 @@ def attempt_of(job: Job) -> Attempt:
 def session_of(job: Job) -> Resource:
     """The session of its newest attempt."""
     return attempt_of(job).resource
-
-
-def lose_worker(job: Job, lease_seconds: float = 16) -> None:
-    """Its worker is gone, and its lease has run out."""
-    let_time_pass(lease_seconds)
 
 
 def money(tenant: Tenant) -> tuple[int, int]:

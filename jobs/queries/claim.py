@@ -1,6 +1,6 @@
 """The claim: the next turns of a pool meet its free sessions, in one statement."""
 
-from jobs.queries.line import WINDOW
+from jobs.queries.line import WAITS, WINDOW
 from jobs.states import INTENDED, JOB
 from pool.states import RESOURCE
 from statemachine.actors import current_actor
@@ -46,7 +46,8 @@ taken AS (
 short AS (
     SELECT k.tenant_id FROM taken k JOIN tenants_tenant t ON t.id = k.tenant_id JOIN pool_pool p ON p.id = %(pool)s
     WHERE 2 * ((SELECT count(*) FROM jobs_job s WHERE s.tenant_id = k.tenant_id AND s.pool_id = p.id
-                AND s.state = 'pending' AND s.turn IS NOT NULL) - k.n) <= {WINDOW}),
+                AND s.state = 'pending' AND s.turn IS NOT NULL) - k.n) <= {WINDOW}
+      AND {WAITS}),
 reserved AS (
     UPDATE pool_resource r SET state = {RESOURCE.target("reserve")}, version = r.version + 1, fence = p.fence,
            job_id = p.job_id, used_at = clock_timestamp()
@@ -66,7 +67,7 @@ SELECT m.*, EXISTS (SELECT 1 FROM short s WHERE s.tenant_id = m.tenant_id) AS li
 def claim(pool_id: int, lease_seconds: float) -> list[Row]:
     """Assigns up to BATCH jobs of the pool; rows are the moved jobs with what their machine carries.
 
-    `line_short`: half the tenant's window or less still stands in line, so that promotion is due. Asking for it with
+    `line_short`: the tenant has more jobs, and half its window or less still stands in line: promotion is due. Asking for it with
     each assign would cost more than the assign.
     """
     return fetch(_CLAIM, {"pool": pool_id, "lease": lease_seconds, "actor": current_actor()})

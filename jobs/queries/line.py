@@ -11,6 +11,12 @@ MOST_TURNS = 100
 WINDOW = "COALESCE((t.pools -> p.name ->> 'window')::int, p.window)"
 CAP = "COALESCE((t.pools -> p.name ->> 'max_running')::int, t.max_running)"
 
+# Whether a ready job of tenant `t` in pool `p` has no turn yet. In the order of the index `job_line`, so that it is one
+# probe: as a plain EXISTS it is planned as a join that reads all who wait.
+WAITS = """(SELECT w.arrival FROM jobs_job w WHERE w.tenant_id = t.id AND w.pool_id = p.id
+            AND w.state = 'pending' AND w.turn IS NULL AND w.due_at IS NULL
+            ORDER BY w.priority DESC, w.arrival LIMIT 1) IS NOT NULL"""
+
 _ROOM = f"""
 SELECT t.id AS tenant_id, t.share, p."order" = 'fifo' AS fifo,
        LEAST({WINDOW} - count(j.id) FILTER (WHERE j.state = 'pending'), {CAP} - count(j.id)) AS turns
@@ -18,7 +24,7 @@ FROM tenants_tenant t
 JOIN pool_pool p ON p.id = %s
 LEFT JOIN jobs_job j ON j.tenant_id = t.id AND j.pool_id = p.id AND j.turn IS NOT NULL
      AND j.state IN ('pending', 'assigned', 'processing')
-WHERE t.id = ANY(%s) GROUP BY t.id, p.id ORDER BY t.id"""
+WHERE t.id = ANY(%s) AND {WAITS} GROUP BY t.id, p.id ORDER BY t.id"""
 
 # turn = max(virtual time, the tenant's last finish tag); finish tag = turn + weight / share. (Start-time fair
 # queueing: Goyal, Vin, Cheng 1996.) In a fifo pool the turn is the arrival.
@@ -58,7 +64,7 @@ SELECT pool_id, array_agg(tenant_id) AS tenant_ids FROM line GROUP BY pool_id"""
 
 
 def room(pool_id: int, tenant_ids: Sequence[int]) -> list[Row]:
-    """Tenants that may get turns: `window` bounds those in line, `max_running` those in line or running.
+    """Tenants with jobs that wait for a turn and may get one: `window` bounds those in line, `max_running` those in line or running.
 
     Exact only after the tenants' wallets were locked by an earlier statement: the count then sees what they committed.
     """

@@ -1,0 +1,64 @@
+"""Applies a configuration file: all of it is checked, then planned and written in one transaction."""
+
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from django.db import transaction
+
+from broker_project.config import checks
+from broker_project.config.file import read_file
+from broker_project.config.findings import Findings, Place
+from broker_project.config.plan import Plan, make_plan
+from broker_project.config.rows import Wanted, rows
+from broker_project.config.schema import FILE
+from broker_project.config.writing import write
+from jobs.models import JobType
+from pool.models import Pool
+from statemachine.sql import fetch
+
+LOCK: Final = 7_266_402  # any number that nothing else in this database uses
+
+
+class Out(Protocol):
+    def write(self, text: str, /) -> Any: ...
+
+
+def apply_file(path: Path | str, dry_run: bool, prune: bool, out: Out) -> Plan:
+    """Prints warnings and the plan, and does it unless `dry_run`. Raises ConfigRefused; then nothing is stored.
+
+    A second apply at the same time waits for the first and then plans against what that one stored.
+    """
+    wanted, warnings = read_wanted(Path(path), prune)
+    with transaction.atomic():
+        fetch("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        plan = make_plan(wanted, prune)
+        if not dry_run and not plan.is_empty:
+            write(plan)
+    # Printed after the commit: whoever reads slowly must not keep a transaction open.
+    lines = [*(f"warning: {warning}" for warning in warnings), *plan.lines()]
+    if not plan.is_empty:
+        lines.append("dry run: nothing was stored" if dry_run else "applied")
+    out.write("".join(f"{line}\n" for line in lines))
+    return plan
+
+
+def read_wanted(path: Path, prune: bool) -> tuple[Wanted, list[str]]:
+    """The rows that the file asks for, and what to warn of. Raises ConfigRefused with all mistakes at once."""
+    written = read_file(path)
+    findings = Findings()
+    parsed = FILE(written, Place(), findings)
+    checks.check(parsed, _known_names(parsed, prune), findings)
+    findings.stop_on_errors()
+    wanted = rows(written, parsed)
+    checks.check_compiled(wanted.job_types, wanted.pools, findings)
+    findings.stop_on_errors()
+    return wanted, findings.warnings
+
+
+def _known_names(parsed: dict[str, dict[str, object]], prune: bool) -> dict[str, set[str]]:
+    """What the file may refer to: its own, and what is stored unless that is about to be drained."""
+    names = {"pools": set(parsed["pools"]), "job_types": set(parsed["job_types"])}
+    if not prune:
+        names["pools"] |= set(Pool.objects.values_list("name", flat=True))
+        names["job_types"] |= set(JobType.objects.values_list("name", flat=True))
+    return names

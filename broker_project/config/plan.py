@@ -1,0 +1,183 @@
+"""What applying would do: the rows that are stored, compared with the rows that the file asks for."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import models
+
+from broker_project.config.rows import Row, Wanted
+from credits.models import TENANT_LEDGER, Account, Transfer
+from credits.pricing import decimal_text
+from jobs.models import JobType
+from pool.models import Pool, UpstreamAccount
+from pool.secrets import SecretUnreadable
+from tenants.models import Tenant
+
+LONGEST_VALUE: Final = 80
+SESSIONS_OFF: Final = {"sessions": 0}
+CLOSED: Final = {"accepting": False}
+
+
+@dataclass
+class Change:
+    """One row. `action`: create, change, drain, keep, or leave (not in the file). `columns` are what is written."""
+
+    kind: str
+    name: Any  # of an account: (pool, account)
+    action: str
+    stored: Any = None
+    columns: Row = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {'/'.join(self.name) if isinstance(self.name, tuple) else self.name}"
+
+
+@dataclass
+class Plan:
+    changes: list[Change] = field(default_factory=list)
+    wallets: list[str] = field(default_factory=list)  # tenants that have none yet
+    grants: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, kind: str, *actions: str) -> list[Change]:
+        return [change for change in self.changes if change.kind == kind and change.action in actions]
+
+    @property
+    def is_empty(self) -> bool:
+        writes = any(change.action in ("create", "change", "drain") for change in self.changes)
+        return not writes and not self.wallets and not self.grants
+
+    def lines(self) -> Iterator[str]:
+        """For people, in the order of the file; secrets are never among them."""
+        for change in self.changes:
+            if change.action in ("create", "change", "drain"):
+                yield f"{change.action:<9}{change.title}"
+                yield from (f"{'':<9}  {line}" for line in change.lines)
+        for tenant, amount in self.grants.items():
+            yield f"{'grant':<9}tenant {tenant}: {decimal_text(amount)} credits, once"
+        for change in self.changes:
+            if change.action == "leave":
+                yield f"{'':<9}{change.title} is not in the file, left alone (--prune drains it)"
+        yield from (f"{'':<9}{note}" for note in self.notes)
+        if kept := Counter(change.kind for change in self.changes if change.action == "keep"):
+            yield "unchanged " + ", ".join(f"{kind}: {count}" for kind, count in kept.items())
+        if self.is_empty:
+            yield "nothing to change"
+
+
+def make_plan(wanted: Wanted, prune: bool) -> Plan:
+    """Reads what is stored; the caller holds the lock that keeps another apply away."""
+    plan = Plan()
+    pools = {pool.name: pool for pool in Pool.objects.order_by("name")}
+    accounts = UpstreamAccount.objects.select_related("pool").order_by("pool__name", "name")
+    types = {job_type.name: job_type for job_type in JobType.objects.select_related("pool").order_by("name")}
+    tenants = {tenant.name: tenant for tenant in Tenant.objects.order_by("name")}
+    plan.changes += _changes("pool", wanted.pools, pools, CLOSED if prune else None)
+    stored = {(account.pool.name, account.name): account for account in accounts}
+    plan.changes += _changes("account", wanted.accounts, stored, SESSIONS_OFF if prune else None)
+    _compare_credentials(plan, wanted.credentials)
+    plan.changes += _changes("job type", wanted.job_types, types, CLOSED if prune else None)
+    plan.changes += _changes("tenant", wanted.tenants, tenants, CLOSED if prune else None)
+    _plan_money(plan, wanted, tenants)
+    return plan
+
+
+def _changes(
+    kind: str, wanted: Mapping[Any, Row], stored: Mapping[Any, models.Model], drained: Row | None
+) -> Iterator[Change]:
+    for name, row in wanted.items():
+        if name not in stored:
+            yield Change(kind, name, "create", columns=dict(row))
+        else:
+            yield _compared(kind, name, stored[name], row)
+    off = SESSIONS_OFF if kind == "account" else CLOSED
+    for name in [name for name in stored if name not in wanted]:
+        if all(_value(stored[name], column) == value for column, value in off.items()):
+            yield Change(kind, name, "keep", stored[name])
+        elif drained is None:
+            yield Change(kind, name, "leave", stored[name])
+        else:
+            yield Change(kind, name, "drain", stored[name], dict(drained), ["what runs ends, nothing begins"])
+
+
+def _compared(kind: str, name: Any, stored: models.Model, row: Row) -> Change:
+    changed = {column: value for column, value in row.items() if _value(stored, column) != value}
+    if not changed:
+        return Change(kind, name, "keep", stored)
+    before, after = _value(stored, "declared"), row["declared"]
+    fields = sorted({field for field in (*before, *after) if before.get(field) != after.get(field)})
+    lines = [line for field in fields for line in _differences(field, before.get(field), after.get(field))]
+    for column, value in changed.items():
+        # A column whose declaration stands as it was has been changed by someone else, or by a newer default.
+        if column != "declared" and _declared_as(column) not in fields:
+            lines += _differences(column, _value(stored, column), value)
+    return Change(kind, name, "change", stored, changed, lines)
+
+
+def _compare_credentials(plan: Plan, credentials: Mapping[tuple[str, str], str]) -> None:
+    for change in plan.of("account", "create", "change", "keep"):
+        secret = credentials.get(change.name)
+        if secret is None or (change.stored and _credential(change.stored) == secret):
+            continue
+        change.columns["credential"] = secret
+        if change.action != "create":
+            change.action = "change"
+            change.lines.append("credential: changed")
+
+
+def _credential(account: UpstreamAccount) -> str | None:
+    try:
+        return account.credential
+    except SecretUnreadable:
+        return None  # sealed with a key that is gone: to be sealed anew
+
+
+def _plan_money(plan: Plan, wanted: Wanted, tenants: Mapping[str, Tenant]) -> None:
+    with_wallet = set(
+        Account.objects.filter(ledger=TENANT_LEDGER, kind=Account.Kind.WALLET).values_list("owner_id", flat=True)
+    )
+    plan.wallets = [name for name in wanted.tenants if name not in tenants or tenants[name].pk not in with_wallet]
+    keys = {f"grant:{opening_key(name)}": name for name in wanted.grants}
+    granted = dict(Transfer.objects.filter(op_key__in=list(keys)).values_list("op_key", "amount"))
+    for key, name in keys.items():
+        if key not in granted:
+            plan.grants[name] = wanted.grants[name]
+        elif granted[key] != wanted.grants[name]:
+            plan.notes.append(
+                f"tenant {name}: credits is an opening grant, booked once as {decimal_text(granted[key])};"
+                f" {decimal_text(wanted.grants[name])} is not granted again"
+            )
+
+
+def opening_key(tenant: str) -> str:
+    """The ledger's key of a tenant's opening grant."""
+    return f"opening:{tenant}"
+
+
+def _value(stored: models.Model, column: str) -> Any:
+    return stored.pool.name if column == "pool" else getattr(stored, column)  # type: ignore[attr-defined]
+
+
+def _declared_as(column: str) -> str:
+    return column.removesuffix("_ms").removesuffix("_bytes")
+
+
+def _differences(path: str, before: Any, after: Any) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted({*before, *after}):
+            if before.get(name) != after.get(name):
+                yield from _differences(f"{path}.{name}", before.get(name), after.get(name))
+    else:
+        yield f"{path}: {_shown(before)} -> {_shown(after)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return written if len(written) <= LONGEST_VALUE else f"{written[:LONGEST_VALUE]}…"

@@ -1,0 +1,115 @@
+"""From the parsed file to the rows it asks for: columns by name, and the declaration as it was written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker_project.config.checks import pools_of
+from broker_project.config.secrets import without_secret
+from credits.pricing import to_micro
+from upstream.spec import DEFAULT_TIMEOUT_MS
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Wanted:
+    """The rows by name. An account's name is (pool, account); its `credential` is in no column of the row."""
+
+    pools: dict[str, Row] = field(default_factory=dict)
+    accounts: dict[tuple[str, str], Row] = field(default_factory=dict)
+    credentials: dict[tuple[str, str], str] = field(default_factory=dict)
+    job_types: dict[str, Row] = field(default_factory=dict)
+    tenants: dict[str, Row] = field(default_factory=dict)
+    grants: dict[str, int] = field(default_factory=dict)  # tenant → micro-credits
+
+
+def rows(written: Mapping[str, Any], parsed: Mapping[str, Any]) -> Wanted:
+    """`written` is the file as read, `parsed` the same after its checks."""
+    wanted = Wanted()
+    for name, pool in parsed["pools"].items():
+        given = dict(written["pools"][name] or {})
+        accounts = given.pop("accounts", None) or {}
+        wanted.pools[name] = _pool(pool, given)
+        for account_name, account in pool["accounts"].items():
+            key = (name, account_name)
+            wanted.accounts[key] = _account(account, accounts[account_name] or {})
+            wanted.credentials[key] = account["credential"] or ""
+    for name, job_type in parsed["job_types"].items():
+        wanted.job_types[name] = _job_type(job_type, written["job_types"][name])
+    for name, tenant in parsed["tenants"].items():
+        wanted.tenants[name] = _tenant(tenant, written["tenants"][name] or {})
+        if tenant["credits"]:
+            wanted.grants[name] = to_micro(tenant["credits"])
+    return wanted
+
+
+def _pool(pool: Row, written: Row) -> Row:
+    upstream = {name: pool["upstream"][name] for name in ("adapter", "base_url", "headers")}
+    return {
+        "order": pool["order"],
+        "window": pool["window"],
+        "cooldown_ms": pool["cooldown"],
+        "upstream": upstream,
+        "accepting": True,
+        "declared": written,
+    }
+
+
+def _account(account: Row, written: Row) -> Row:
+    return {
+        "sessions": account["sessions"] if account["accepting"] else 0,
+        "base_url": account["base_url"],
+        "labels": account["labels"],
+        "vars": account["vars"],
+        "declared": without_secret(written),
+    }
+
+
+def _job_type(job_type: Row, written: Row) -> Row:
+    retry = job_type["retry"]
+    columns = {"attempts": "attempts", "first": "first_ms", "factor": "factor", "max": "max_ms"}
+    return {
+        "pool": pools_of(job_type)[0],
+        "price": job_type["price"],
+        "settle": job_type["settle"],
+        "overrun": job_type["overrun"],
+        "weight": job_type["weight"],
+        "payload_schema": job_type["payload_schema"],
+        "max_payload_bytes": job_type["max_payload"],
+        "start_deadline_ms": job_type["start_deadline"],
+        "max_runtime_ms": job_type["max_runtime"],
+        "delivery": job_type["delivery"],
+        "retry": {columns[name]: retry[name] for name in columns if retry.get(name) is not None},
+        "upstream": _upstream(job_type, written["upstream"]),
+        "accepting": job_type["accepting"],
+        "declared": written,
+    }
+
+
+def _upstream(job_type: Row, written: Row) -> Row:
+    """The block as written; a call without a time-out of its own never outlasts max_runtime."""
+    upstream = {**written, "mode": job_type["upstream"]["mode"]}
+    submit = upstream.get("submit")
+    if submit and not submit.get("timeout") and job_type["max_runtime"] < DEFAULT_TIMEOUT_MS:
+        upstream["submit"] = {**submit, "timeout": f"{job_type['max_runtime']}ms"}
+    return upstream
+
+
+def _tenant(tenant: Row, written: Row) -> Row:
+    pools = {
+        name: {limit: own[limit] for limit in ("max_running", "window") if own[limit] is not None}
+        for name, own in tenant["pools"].items()
+    }
+    return {
+        "share": tenant["share"],
+        "billing": tenant["billing"],
+        "max_running": tenant["max_running"],
+        "max_priority": tenant["max_priority"],
+        "job_types": tenant["job_types"],
+        "prices": tenant["prices"],
+        "pools": {name: own for name, own in pools.items() if own},
+        "require_idempotency_key": tenant["require_idempotency_key"],
+        "accepting": True,
+        "declared": written,
+    }

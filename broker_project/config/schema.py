@@ -1,0 +1,273 @@
+"""Every field of the file: its kind, its default, whether its work comes later. The names are a contract."""
+
+from typing import Any, Final
+
+from broker_project.config.findings import Findings, Place
+from broker_project.config.json_schema import json_schema
+from broker_project.config.kinds import (
+    Field,
+    Kind,
+    adapter_name,
+    anything,
+    base_url,
+    choice,
+    duration,
+    expression,
+    flag,
+    header,
+    list_of,
+    map_of,
+    number,
+    rate_limit,
+    size,
+    table,
+    text,
+    value_of,
+    whole,
+)
+from broker_project.config.secrets import credential
+from credits.errors import PriceError
+from credits.pricing import to_micro
+from upstream.expressions import (
+    FOLLOW_NAMES,
+    FOLLOW_RESPONSE_NAMES,
+    PRICE_NAMES,
+    PROBE_NAMES,
+    REQUIRES_NAMES,
+    RESPONSE_NAMES,
+    SETTLE_NAMES,
+    SUBMIT_NAMES,
+    TENANT_PRICE_NAMES,
+    ExpressionError,
+    compile_expression,
+)
+from upstream.spec import MAX_TIMEOUT_MS
+
+MOST_SESSIONS: Final = 10_000  # of one account
+MOST_PAYLOAD_BYTES: Final = 100_000_000
+LONGEST_COOLDOWN_MS: Final = 24 * 86_400_000
+NO_NAMES: Final[frozenset[str]] = frozenset()
+ACCOUNT_NAMES: Final = frozenset({"account"})
+_TIMEOUT = Field(duration(1, MAX_TIMEOUT_MS))
+
+
+def later(kind: Kind, default: Any = None) -> Field:
+    """A field that is checked, and whose work comes later."""
+    return Field(kind, default, later=True)
+
+
+def amount_or_expression(names: frozenset[str], *, above: bool = False, words: tuple[str, ...] = ()) -> Kind:
+    """A number, an expression, or one of `words`; kept as text."""
+    written_out, plain = expression(names), number(above=above)
+
+    def read(value: Any, place: Place, findings: Findings) -> str | None:
+        if isinstance(value, int | float):
+            return None if plain(value, place, findings) is None else str(value)
+        found: str | None = value if value in words else written_out(value, place, findings)
+        return found
+
+    return read
+
+
+def price(value: Any, place: Place, findings: Findings) -> str | None:
+    """An amount of credits; one that depends on nothing is tried out now."""
+    found: str | None = amount_or_expression(PRICE_NAMES)(value, place, findings)
+    try:
+        constant = compile_expression(found or "payload", NO_NAMES)
+    except ExpressionError:
+        return found  # it depends on the job
+    try:
+        to_micro(constant.evaluate({}))
+    except (PriceError, ExpressionError) as error:
+        findings.error(place, str(error))
+    return found
+
+
+def request(names: frozenset[str]) -> dict[str, Field]:
+    """How a call is made."""
+    return {
+        "method": Field(choice("GET", "POST", "PUT", "PATCH", "DELETE")),
+        "path": Field(expression(names, in_path=True)),
+        "headers": Field(map_of(header, check_name=False), {}),
+        "body": Field(expression(names)),
+        "timeout": _TIMEOUT,
+    }
+
+
+def answers(names: frozenset[str], *meanings: str) -> dict[str, Field]:
+    """What an answer means, an expression for each."""
+    return {meaning: Field(expression(names)) for meaning in meanings}
+
+
+SUBMIT = {
+    **request(SUBMIT_NAMES),
+    "idempotent": Field(value_of(flag), False),
+    **answers(RESPONSE_NAMES, "success", "partial", "rejected", "busy", "not_executed"),
+    **answers(RESPONSE_NAMES, "result", "units", "error", "reference"),
+}
+POLL = {
+    **request(FOLLOW_NAMES),
+    "every": Field(duration(100)),
+    "fallback": Field(duration(100)),
+    **answers(FOLLOW_RESPONSE_NAMES, "running", "success", "partial", "failed"),
+    **answers(FOLLOW_RESPONSE_NAMES, "progress", "result", "units", "error"),
+}
+CANCEL = {**request(FOLLOW_NAMES), **answers(FOLLOW_RESPONSE_NAMES, "success")}
+FIND = {
+    **request(FOLLOW_NAMES),
+    **answers(FOLLOW_RESPONSE_NAMES, "missing", "running", "success", "partial", "failed"),
+    **answers(FOLLOW_RESPONSE_NAMES, "result", "units", "error", "reference"),
+}
+CLEANUP = {
+    **request(SUBMIT_NAMES),
+    **answers(RESPONSE_NAMES, "success"),
+    "tries": Field(whole(1, 100), 3),
+}
+PROBE = {
+    **request(ACCOUNT_NAMES),
+    "every": Field(duration(1000), required="how often an idle account is probed"),
+    **answers(PROBE_NAMES, "healthy"),
+}
+
+ACCOUNT = {
+    "sessions": Field(whole(0, MOST_SESSIONS), 1),
+    "credential": Field(credential),
+    "refresh": Field(
+        table(
+            {
+                "url": Field(value_of(base_url), required="where a new token is asked for"),
+                "body": Field(expression(ACCOUNT_NAMES)),
+                "every": Field(duration(1000), required="how long a token lasts"),
+            }
+        )
+    ),
+    "base_url": Field(value_of(base_url), ""),
+    "vars": Field(map_of(anything), {}),
+    "credits": later(number()),
+    "rate_limit": later(value_of(rate_limit)),
+    "rates": later(
+        map_of(
+            table(
+                {
+                    "limit": Field(value_of(rate_limit), required="as 90000/minute"),
+                    "cost": Field(amount_or_expression(PRICE_NAMES), "1"),
+                }
+            )
+        ),
+        {},
+    ),
+    "windows": later(
+        map_of(
+            table(
+                {
+                    "limit": Field(number(), required="how much one window allows"),
+                    "cost": Field(amount_or_expression(PRICE_NAMES), "1"),
+                    "per": Field(duration(1000)),
+                }
+            )
+        ),
+        {},
+    ),
+    "labels": Field(map_of(anything), {}),
+    "strangers": later(whole(0, MOST_SESSIONS), 0),
+}
+
+POOL = {
+    "order": Field(choice("fair", "fifo"), "fair"),
+    "priority": later(choice("tenant", "pool"), "tenant"),
+    "cooldown": Field(duration(0, LONGEST_COOLDOWN_MS), 0),
+    "window": Field(whole(1, 1_000_000), 10),
+    "max_pending": later(whole()),
+    "rate_limit": later(value_of(rate_limit)),
+    "breaker": later(
+        table(
+            {
+                "failures": Field(whole(1), 5),
+                "quarantine": Field(duration(1), 30_000),
+                "max": Field(duration(1), 1_800_000),
+            }
+        )
+    ),
+    "cleanup": later(table(CLEANUP)),
+    "probe": later(table(PROBE)),
+    "upstream": Field(
+        table(
+            {
+                "adapter": Field(value_of(adapter_name), "http"),
+                "preset": Field(value_of(text)),
+                "base_url": Field(value_of(base_url), ""),
+                "headers": Field(map_of(header, check_name=False), {}),
+            }
+        ),
+        required="where the upstream is, at least its base_url",
+    ),
+    "accounts": Field(map_of(table(ACCOUNT)), {}),
+}
+
+JOB_TYPE = {
+    "pool": Field(value_of(text)),
+    "pools": Field(list_of(value_of(text)), []),
+    "spill_after": later(duration()),
+    "requires": Field(map_of(amount_or_expression(REQUIRES_NAMES)), {}),
+    "sessions": Field(whole(1, MOST_SESSIONS), 1),
+    "weight": Field(amount_or_expression(PRICE_NAMES, above=True, words=("auto",)), "1"),
+    "price": Field(price, required='what a job costs, an expression such as "10 + 2 * payload.seconds"'),
+    "settle": Field(amount_or_expression(SETTLE_NAMES), ""),
+    "overrun": Field(choice("absorb", "debt"), "absorb"),
+    "payload_schema": Field(json_schema, {}),
+    "max_payload": Field(size(MOST_PAYLOAD_BYTES), 256_000),
+    "start_deadline": Field(duration(1)),
+    "max_runtime": Field(duration(1), required="the upstream certainly ends a session within this"),
+    "delivery": Field(choice("at_most_once", "at_least_once"), "at_most_once"),
+    "accept_repeats": Field(value_of(flag), False),
+    "retry": Field(
+        table(
+            {
+                "attempts": Field(whole(1, 1000)),
+                "first": Field(duration()),
+                "factor": Field(number(1, 1000)),
+                "max": Field(duration()),
+                "jitter": Field(choice("full"), "full"),
+            }
+        ),
+        {},
+    ),
+    "upstream": Field(
+        table(
+            {
+                "mode": Field(choice("sync", "poll", "callback", "lease"), "sync"),
+                "submit": Field(table(SUBMIT)),
+                "poll": later(table(POLL)),
+                "cancel": later(table(CANCEL)),
+                "find": later(table(FIND)),
+            }
+        ),
+        required="how a job is sent, at least submit.path",
+    ),
+}
+
+TENANT = {
+    "share": Field(number(above=True), 1.0),
+    "credits": Field(number()),
+    "billing": Field(choice("credits", "none"), "credits"),
+    "max_running": Field(whole()),
+    "guaranteed": later(whole(), 0),
+    "max_pending": later(whole()),
+    "max_priority": Field(whole(-1000, 1000), 100),
+    "submit_rate": later(value_of(rate_limit)),
+    "budgets": later(table({"day": Field(number()), "month": Field(number())})),
+    "job_types": Field(list_of(value_of(text))),
+    "prices": Field(map_of(amount_or_expression(TENANT_PRICE_NAMES)), {}),
+    "pools": Field(
+        map_of(table({"max_running": Field(whole()), "guaranteed": later(whole(), 0), "window": Field(whole(1))})), {}
+    ),
+    "require_idempotency_key": Field(value_of(flag), False),
+}
+
+FILE = table(
+    {
+        "pools": Field(map_of(table(POOL)), {}),
+        "job_types": Field(map_of(table(JOB_TYPE)), {}),
+        "tenants": Field(map_of(table(TENANT)), {}),
+    }
+)

@@ -1,0 +1,102 @@
+"""Writing a plan, in the caller's transaction. Occupancy (state, fence, job of a session) is never touched."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import F
+
+from broker_project.config.plan import Change, Plan, opening_key
+from credits import ledger
+from jobs.models import JobType
+from pool.models import Pool, Resource, UpstreamAccount
+from statemachine.sql import fetch
+from tenants.models import Tenant
+
+ACTOR = "apply"
+
+
+def write(plan: Plan) -> None:
+    """Locks sessions by id, then pools, then balances: the order that every verb keeps."""
+    fetch("SELECT set_config('berth.cause', 'apply', true), set_config('berth.actor', %s, true)", [ACTOR])
+    _create_pools(plan.of("pool", "create"))
+    _write_accounts(plan)
+    for change in plan.of("pool", "change", "drain"):
+        # Only what changed: assign moves the pool's virtual time meanwhile.
+        Pool.objects.filter(pk=change.stored.pk).update(**change.columns)
+    _write_job_types(plan)
+    _write_tenants(plan)
+
+
+def _create_pools(created: Sequence[Change]) -> None:
+    Pool.objects.bulk_create([Pool(name=change.name, **change.columns) for change in created])
+
+
+def _write_accounts(plan: Plan) -> None:
+    pools = Pool.objects.in_bulk(field_name="name")
+    changed = sorted(plan.of("account", "change", "drain"), key=lambda change: int(change.stored.pk))
+    _lock_sessions([change.stored.pk for change in changed if "sessions" in change.columns])
+    for change in changed:
+        account: UpstreamAccount = change.stored
+        sessions_before = account.sessions
+        _set(account, change.columns)
+        _offer(account, sessions_before)
+    created = []
+    for change in plan.of("account", "create"):
+        pool_name, name = change.name
+        account = UpstreamAccount(pool=pools[pool_name], name=name)
+        _set(account, change.columns, save=False)
+        created.append(account)
+    for account in UpstreamAccount.objects.bulk_create(created):
+        _offer(account, 0)
+
+
+def _set(account: UpstreamAccount, columns: dict[str, Any], save: bool = True) -> None:
+    for name, value in columns.items():
+        setattr(account, name, value)
+    if save:
+        account.save(update_fields=["sealed_credential" if name == "credential" else name for name in columns])
+
+
+def _lock_sessions(account_ids: Sequence[int]) -> None:
+    """In id order, so that an apply and a set of ending jobs cannot wait for each other."""
+    list(Resource.objects.select_for_update(no_key=True).filter(account__in=account_ids).order_by("pk"))
+
+
+def _offer(account: UpstreamAccount, before: int) -> None:
+    """Sessions 1..n of the account are offered. Those above are drained; one drained by hand stays so."""
+    sessions = Resource.objects.filter(account=account)
+    sessions.filter(number__gt=account.sessions, accepting=True).update(accepting=False)
+    if account.sessions > before:
+        known = set(sessions.values_list("number", flat=True))
+        sessions.filter(number__gt=before, number__lte=account.sessions).update(accepting=True)
+        Resource.objects.bulk_create(
+            Resource(pool_id=account.pool_id, account=account, number=number)
+            for number in range(1, account.sessions + 1)
+            if number not in known
+        )
+
+
+def _write_job_types(plan: Plan) -> None:
+    pools = Pool.objects.in_bulk(field_name="name")
+
+    def with_pool(columns: dict[str, Any]) -> dict[str, Any]:
+        return {name: pools[value] if name == "pool" else value for name, value in columns.items()}
+
+    for change in plan.of("job type", "change"):
+        JobType.objects.filter(pk=change.stored.pk).update(version=F("version") + 1, **with_pool(change.columns))
+    for change in plan.of("job type", "drain"):
+        JobType.objects.filter(pk=change.stored.pk).update(**change.columns)
+    created = plan.of("job type", "create")
+    JobType.objects.bulk_create([JobType(name=change.name, **with_pool(change.columns)) for change in created])
+
+
+def _write_tenants(plan: Plan) -> None:
+    for change in plan.of("tenant", "change", "drain"):
+        Tenant.objects.filter(pk=change.stored.pk).update(**change.columns)
+    Tenant.objects.bulk_create([Tenant(name=change.name, **change.columns) for change in plan.of("tenant", "create")])
+    names = {*plan.wallets, *plan.grants}
+    ids = dict(Tenant.objects.filter(name__in=names).values_list("name", "pk"))
+    for name in plan.wallets:
+        ledger.open_wallet(ids[name])
+    for name, amount in sorted(plan.grants.items(), key=lambda grant: ids[grant[0]]):
+        ledger.grant(ids[name], amount, opening_key(name))

@@ -1,0 +1,45 @@
+"""`manage.py audit`: what it prints, that it only reads, and how it ends."""
+
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError
+
+from broker_project.audit import RULES, audit
+from tests.db import execute
+from tests.factories import at
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_healthy_database_is_ticked_rule_by_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    at("completed")
+    call_command("audit")
+    said = capsys.readouterr().out
+    assert all(f"✓ {rule}" in said for rule in RULES)
+    assert said.endswith(f"{len(RULES)} rules hold\n")
+
+
+@pytest.mark.tampers
+def test_a_breach_is_named_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    job = at("completed")
+    execute("UPDATE jobs_job SET charged = charged + 1")
+    with pytest.raises(CommandError, match="1 breaches of 1 rules"):
+        call_command("audit")
+    said = capsys.readouterr().out
+    assert f"    job {job.id}: captured 3000000, expected captured 3000001" in said
+    with pytest.raises(CommandError):
+        call_command("audit", "--json")
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["breaches"] == 1
+    rule = found["rules"]["P5.completed_job_is_charged_what_was_captured"]
+    assert rule["count"] == 1
+    assert rule["rows"][0]["subject"] == f"job {job.id}"
+    assert rule["ms"] >= 0
+
+
+def test_it_cannot_write() -> None:
+    with pytest.raises(DatabaseError, match="read-only transaction"):
+        audit({"writes": "SELECT nextval('jobs_arrival') AS subject, 1 AS found, 2 AS expected"})
