@@ -55,6 +55,7 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost"])
 LEASE_SECONDS = env.float("LEASE_SECONDS", default=15.0)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", default=1.0)
 DRAIN_SECONDS = env.float("DRAIN_SECONDS", default=20.0)
+PREPARED_STATEMENTS = env.bool("PREPARED_STATEMENTS", default=True)  # off behind a proxy that pools by transaction
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=10)
 if LEASE_SECONDS < 3 * SWEEP_SECONDS:
     raise ImproperlyConfigured("LEASE_SECONDS must be at least three times SWEEP_SECONDS: a heartbeat each third of it")
@@ -125,6 +126,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns of a folder that is not there
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 SECURE_CONTENT_TYPE_NOSNIFF = True

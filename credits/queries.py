@@ -10,6 +10,8 @@ from uuid import UUID
 
 from django.db import connection
 
+from statemachine.prepared import execute
+
 Row = tuple[Any, ...]
 
 # Several accounts in one statement, always in this order, so that two openings cannot wait for each other.
@@ -183,7 +185,7 @@ def first_other_hold(tenant_id: int, jobs: list[UUID], runs: list[int], amounts:
 def close_holds(jobs: list[UUID], runs: list[int], actuals: Sequence[int | None], reason: str) -> list[Row]:
     """(hold id, job id, run, captured, overrun) of each hold that was open."""
     with connection.cursor() as cursor:
-        cursor.execute(CLOSE, {"jobs": jobs, "runs": runs, "actuals": list(actuals), "reason": reason})
+        execute(cursor, CLOSE, {"jobs": jobs, "runs": runs, "actuals": list(actuals), "reason": reason})
         rows: list[Row] = cursor.fetchall()
         return rows
 
@@ -195,6 +197,6 @@ def book_overruns(holds: list[int], policies: list[str]) -> None:
 
 def _first(sql: str, **parameters: Any) -> Row | None:
     with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
+        execute(cursor, sql, parameters)
         row: Row | None = cursor.fetchone()
         return row

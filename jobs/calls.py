@@ -13,8 +13,7 @@ from django.db import connection
 from jobs import transitions
 from jobs.findings import Finding, Flight
 from jobs.queries import attempts
-from pool.models import UpstreamAccount
-from pool.secrets import SecretUnreadable
+from pool.secrets import SecretUnreadable, open_credential
 from upstream.calls import Call, ErrorClass, Outcome
 from upstream.loop import CallLoop, NotAcceptingError
 
@@ -43,12 +42,11 @@ def verify(job_ids: Sequence[UUID]) -> None:
 
 def send(flights: Sequence[Flight]) -> None:
     """Starts the calls and returns at once. A call that cannot even be built is a finding of its own."""
-    accounts = UpstreamAccount.objects.select_related("pool").in_bulk({flight.row["account_id"] for flight in flights})
     for flight in flights:
         key = (flight.attempt_id, flight.fence)
         _flying[key] = flight
         try:
-            loop().start(key, _call(flight, accounts[flight.row["account_id"]]), repeat=flight.repeat)
+            loop().start(key, _call(flight), repeat=flight.repeat)
         except SecretUnreadable as error:
             _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
         except NotAcceptingError as error:
@@ -81,7 +79,7 @@ def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) 
     )
 
 
-def _call(flight: Flight, account: UpstreamAccount) -> Call:
+def _call(flight: Flight) -> Call:
     row = flight.row
     return Call(
         key=row["dispatch_key"],
@@ -89,12 +87,12 @@ def _call(flight: Flight, account: UpstreamAccount) -> Call:
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={
-            "name": account.name,
-            "credential": account.credential,
-            "labels": account.labels,
-            "vars": account.vars,
+            "name": row["account"],
+            "credential": open_credential(row["sealed_credential"], row["pool_id"], row["account"]),
+            "labels": row["labels"],
+            "vars": row["vars"],
         },
-        base_url=account.base_url or row["pool_upstream"].get("base_url", ""),
+        base_url=row["base_url"] or row["pool_upstream"].get("base_url", ""),
         upstream={**row["pool_upstream"], **row["type_upstream"]},
     )
 

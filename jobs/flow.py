@@ -11,9 +11,10 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from jobs import wakes
+from jobs import live_events, wakes
 from jobs.queries import line, missed
 from jobs.signals import attempt_doubted, attempt_ended, job_moved
+from jobs.states import JOB
 from pool.signals import resource_moved
 from statemachine.machine import Moved
 
@@ -100,6 +101,8 @@ FLOW = (
     ),
     Step("dispatch", ("job assign",), _jobs, lambda: _set(missed.jobs_to_dispatch()), needs_calls=True),
 )
+# The arrows that end a job: what long polls wait for.
+ENDS = {verb for verb, arrow in JOB.arrows.items() if arrow.target in JOB.terminal}
 # The hand-off goes first: of the tasks woken by one event, the last of the table is published first.
 WOKEN_BY = {event: [step for step in reversed(FLOW) if event in step.after] for step in FLOW for event in step.after}
 
@@ -115,6 +118,8 @@ def happened(event: str, rows: Rows) -> None:
 @receiver(job_moved)
 def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
     happened(f"job {verb}", [job.row for job in moved])
+    if verb in ENDS:  # whoever waits for another change finds it by looking each second
+        live_events.announce([job.row for job in moved])
 
 
 @receiver(resource_moved)

@@ -14,9 +14,10 @@ import redis
 from django.conf import settings
 from prometheus_client import Counter
 
+from jobs.publisher import NO_RETRY, PUBLISH_SECONDS
+
 logger = logging.getLogger(__name__)
 CHANNEL = "berth:jobs"
-PUBLISH_SECONDS = 0.08
 BREAKER_SECONDS = 1.0
 
 lost = Counter("berth_live_events_lost", "Announcements that could not be sent; those who wait look each second.")
@@ -55,6 +56,6 @@ def _redis() -> "redis.Redis":
                 settings.REDIS_URL,
                 socket_timeout=PUBLISH_SECONDS,
                 socket_connect_timeout=PUBLISH_SECONDS,
-                retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+                retry=NO_RETRY,
             )
         return _client

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models.functions import Now
 
-from pool.secrets import open_sealed, seal
+from pool.secrets import open_credential, seal_credential
 from pool.signals import resource_moved
 from pool.states import RESOURCE
 from statemachine.models import Move
@@ -56,16 +56,11 @@ class UpstreamAccount(models.Model):
     @property
     def credential(self) -> str:
         """The secret in the clear; raises `SecretUnreadable` when no key of FIELD_KEYS opens it."""
-        return open_sealed(self.sealed_credential, self._secret_place) if self.sealed_credential else ""
+        return open_credential(self.sealed_credential, self.pool_id, self.name)
 
     @credential.setter
     def credential(self, value: str) -> None:
-        self.sealed_credential = seal(value, self._secret_place)
-
-    @property
-    def _secret_place(self) -> str:
-        # Bound to where it stands, so that a sealed value moved to another account does not open.
-        return f"pool_upstreamaccount.credential:{self.pool_id}/{self.name}"
+        self.sealed_credential = seal_credential(value, self.pool_id, self.name)
 
 
 class Resource(models.Model):

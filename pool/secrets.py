@@ -35,6 +35,16 @@ def open_sealed(sealed: str, place: str) -> str:
     return str(content["value"])
 
 
+def seal_credential(value: str, pool_id: int, account: str) -> str:
+    """An account's credential, bound to its account: moved to another one it does not open."""
+    return seal(value, f"pool_upstreamaccount.credential:{pool_id}/{account}")
+
+
+def open_credential(sealed: str, pool_id: int, account: str) -> str:
+    """The credential sealed by `seal_credential`; empty when there is none. Raises SecretUnreadable."""
+    return open_sealed(sealed, f"pool_upstreamaccount.credential:{pool_id}/{account}") if sealed else ""
+
+
 def _keys() -> list[tuple[str, str]]:
     pairs = [entry.strip().partition(":") for entry in settings.FIELD_KEYS.split(",") if entry.strip()]
     return [(key_id, key) for key_id, _, key in pairs]

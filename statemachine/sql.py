@@ -7,15 +7,16 @@ from typing import Any
 from django.db import connection
 
 from statemachine.actors import current_actor
+from statemachine.prepared import execute
 
 Row = dict[str, Any]
 _JSONB = 3802  # the type's OID: Django leaves jsonb as text, so it is read here
 
 
 def fetch(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
-    """Runs one statement and returns its rows by column name; an empty list when it returns none."""
+    """Runs one statement, prepared, and returns its rows by column name; an empty list when it returns none."""
     with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
+        execute(cursor, sql, parameters)
         if cursor.description is None:
             return []
         names = [column.name for column in cursor.description]

@@ -9,15 +9,16 @@ import django  # noqa: E402
 
 django.setup()
 
-import importlib  # noqa: E402
 from collections.abc import Generator, Iterator  # noqa: E402
-from importlib.util import find_spec  # noqa: E402
 
 import pgtrigger  # noqa: E402
 import pytest  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.db import connection  # noqa: E402
 from django.test import TransactionTestCase  # noqa: E402
+
+from broker_project.audit import RULES as OF_ALL  # noqa: E402
+from credits.audit import RULES as OF_CREDITS  # noqa: E402
 
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "live_server"}
 settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a folder that is not there
@@ -67,12 +68,7 @@ def _used_the_database(item: pytest.Item) -> bool:
 
 def _rules(item: pytest.Item) -> dict[str, str]:
     """All rules; for a test of the ledger by itself, where holds belong to jobs that do not exist, the ledger's."""
-    apps = ["credits"] if "tests/credits/" in item.path.as_posix() else ["credits", "pool", "jobs"]
-    rules: dict[str, str] = {}
-    for app in apps:
-        if find_spec(f"{app}.audit"):
-            rules |= importlib.import_module(f"{app}.audit").RULES
-    return rules
+    return OF_CREDITS if "tests/credits/" in item.path.as_posix() else OF_ALL
 
 
 def _rows(sql: str) -> list[tuple[object, ...]]:

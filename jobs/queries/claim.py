@@ -67,7 +67,7 @@ SELECT m.*, EXISTS (SELECT 1 FROM short s WHERE s.tenant_id = m.tenant_id) AS li
 def claim(pool_id: int, lease_seconds: float) -> list[Row]:
     """Assigns up to BATCH jobs of the pool; rows are the moved jobs with what their machine carries.
 
-    `line_short`: the tenant has more jobs, and half its window or less still stands in line: promotion is due. Asking for it with
-    each assign would cost more than the assign.
+    `line_short`: the tenant has more jobs, and half its window or less still stands in line: promotion is due. Asking
+    for it with each assign would cost more than the assign.
     """
     return fetch(_CLAIM, {"pool": pool_id, "lease": lease_seconds, "actor": current_actor()})

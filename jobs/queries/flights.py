@@ -11,7 +11,8 @@ _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
        a.error_code, a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0) <= clock_timestamp() AS waited_out,
        j.payload, j.metadata, j.crashes, t.name AS type, t.upstream AS type_upstream, t.max_runtime_ms, t.retry,
-       tt.name AS tenant, c.id AS account_id, p.upstream AS pool_upstream, p.cooldown_ms
+       tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
+       p.upstream AS pool_upstream, p.cooldown_ms
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype t ON t.id = j.type_id

@@ -64,7 +64,9 @@ SELECT pool_id, array_agg(tenant_id) AS tenant_ids FROM line GROUP BY pool_id"""
 
 
 def room(pool_id: int, tenant_ids: Sequence[int]) -> list[Row]:
-    """Tenants with jobs that wait for a turn and may get one: `window` bounds those in line, `max_running` those in line or running.
+    """Tenants with jobs that wait for a turn, and how many may get one.
+
+    `window` bounds those in line, `max_running` those in line or running.
 
     Exact only after the tenants' wallets were locked by an earlier statement: the count then sees what they committed.
     """

@@ -1,0 +1,1 @@
+"""The HTTP side: what tenants and machines may ask. Views translate; the domain decides."""

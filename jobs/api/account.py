@@ -1,0 +1,88 @@
+"""What a tenant may know around its jobs: its balance, the job types it may submit, how full their pools are."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from credits import ledger
+from credits.errors import NoWallet
+from credits.ledger import WalletBalance
+from credits.pricing import decimal_text
+from jobs.api import pages, schemas
+from jobs.api.answers import ApiView, answer
+from jobs.models import JobType
+from jobs.queries import occupancy, reading
+from statemachine.sql import Row
+
+recent = occupancy.Recent(1.0)
+
+
+class Balance(ApiView):
+    """Credits posted, held and available."""
+
+    scopes = {"GET": "ledger:read"}
+
+    @schemas.balance
+    def get(self, request: Request) -> HttpResponse:
+        pages.read_query(request.GET, {})
+        try:
+            balance = ledger.balances(self.tenant.pk)
+        except NoWallet:  # a tenant that is not billed need not have one
+            balance = WalletBalance(0, 0, 0, 0)
+        shown = ("posted", "held", "available", "credit_limit")
+        return answer({**{name: decimal_text(getattr(balance, name)) for name in shown}, "expiring": []})
+
+
+class JobTypes(ApiView):
+    """What may be submitted."""
+
+    scopes = {"GET": "jobs:read"}
+
+    @schemas.job_types
+    def get(self, request: Request) -> HttpResponse:
+        pages.read_query(request.GET, {})
+        own = self.tenant.prices
+        return answer(
+            {"data": [_type_document(found, own.get(found.name)) for found in reading.job_types(self.tenant)]}
+        )
+
+
+class Pools(ApiView):
+    """How full the pools of the tenant's job types are."""
+
+    scopes = {"GET": "jobs:read"}
+
+    @schemas.pools
+    def get(self, request: Request) -> HttpResponse:
+        pages.read_query(request.GET, {})
+        allowed = {found.pool.name for found in reading.job_types(self.tenant)}
+        return answer({"data": [_pool_document(row) for row in recent.rows() if row["name"] in allowed]})
+
+
+def _type_document(found: JobType, own_price: str | None) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "pool": found.pool.name,
+        "price": found.price,
+        "tenant_price": own_price,
+        "settle": found.settle or None,
+        "payload_schema": found.payload_schema,
+        "max_payload_bytes": found.max_payload_bytes,
+        "start_deadline_seconds": None if found.start_deadline_ms is None else found.start_deadline_ms / 1000,
+        "max_runtime_seconds": found.max_runtime_ms / 1000,
+        "delivery": found.delivery,
+        "version": found.version,
+    }
+
+
+def _pool_document(row: Row) -> dict[str, Any]:
+    return {
+        "name": row["name"],
+        "accepting": row["accepting"],
+        "depth": row["jobs"]["pending"],
+        "running": row["jobs"]["assigned"] + row["jobs"]["processing"],
+        "lag_seconds": round(row["lag_seconds"], 3),
+        "sessions": {"total": sum(row["sessions"].values()), **row["sessions"]},
+        "estimated_wait_seconds": None,
+    }

@@ -1,0 +1,153 @@
+"""What the OpenAPI file says of each operation: parameters, answers with their headers, problems."""
+
+from collections.abc import Callable
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, PolymorphicProxySerializer, extend_schema
+
+from jobs.api import documents as d
+from jobs.api import pages
+
+PROBLEM = "application/problem+json"
+_PROBLEMS = {
+    400: "malformed, idempotency-key-missing, idempotency-key-invalid",
+    401: "unauthenticated",
+    402: "insufficient-credits",
+    403: "forbidden-scope",
+    404: "not-found",
+    409: "request-in-progress, job-failed",
+    413: "payload-too-large",
+    422: "validation, idempotency-key-reused, price-exceeds-max",
+    500: "internal",
+    503: "temporary-reduced-capacity",
+}
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The bearer key as a security scheme."""
+
+    target_class = "jobs.api.authentication.ApiKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002  the signature is the library's
+        return {"type": "http", "scheme": "bearer", "description": "A key made by `manage.py issue_key`."}
+
+
+def _header(name: str, description: str, *statuses: str, request: bool = False) -> OpenApiParameter:
+    return OpenApiParameter(name, str, "header", description=description, response=False if request else list(statuses))
+
+
+def _query(name: str, kind: Any, description: str, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, "query", description=description, **more)
+
+
+def _operation(
+    summary: str,
+    answers: dict[int, Any],
+    problems: tuple[int, ...] = (),
+    parameters: tuple[OpenApiParameter, ...] = (),
+    body: Any = None,
+    **more: Any,
+) -> Callable[[Any], Any]:
+    responses: dict[Any, Any] = dict(answers)
+    for status in sorted({401, 403, 422, 500, 503, *problems}):
+        responses[(status, PROBLEM)] = OpenApiResponse(d.Problem, description=_PROBLEMS[status])
+    return extend_schema(
+        summary=summary, request=body, responses=responses, parameters=[_REQUEST_ID, *parameters], tags=["v1"], **more
+    )
+
+
+def _says(document: Any, description: str) -> OpenApiResponse:
+    return OpenApiResponse(document, description=description)
+
+
+_REQUEST_ID = OpenApiParameter("X-Request-Id", str, "header", description="Echoed, or made.", response=True)
+_RETRY = _header("Retry-After", "Seconds until asking again is worth it.", "202")
+_TAG = _header("ETag", "The job's version.", "200", "202")
+_JOB = OpenApiParameter("job", str, "path", description="The job's id.")
+_KEY_SENT = _header(
+    "Idempotency-Key",
+    "16 to 128 characters of [A-Za-z0-9_.:-], bare or quoted. Absent: one is made and returned in this header.",
+    request=True,
+)
+_KEY_BACK = _header("Idempotency-Key", "The key of this submit.", "202")
+_REPLAYED = _header("Idempotency-Replayed", "true: the key was known, this is its job as it stands.", "200", "202")
+_LOCATION = _header("Location", "Where the job is.", "202")
+_JOB_OR_QUOTE = PolymorphicProxySerializer(
+    component_name="JobOrQuote", serializers=[d.JobDocument, d.PriceQuote], resource_type_field_name=None
+)
+
+submit = _operation(
+    "Submit a job",
+    {
+        202: _says(d.JobDocument, "Accepted: priced, held and queued."),
+        200: _says(_JOB_OR_QUOTE, "The key's job has ended already; with validate_only: the price."),
+    },
+    (400, 402, 409, 413),
+    (
+        _query("validate_only", bool, "Only check and price; nothing is stored."),
+        _KEY_SENT, _KEY_BACK, _REPLAYED, _LOCATION, _RETRY, _TAG,
+    ),
+    d.Submission,
+    operation_id="submit_job",
+)  # fmt: skip
+listing = _operation(
+    "List jobs, newest first",
+    {200: d.JobPage},
+    (400,),
+    (
+        _query("state", str, "Only jobs in this state.", enum=d.STATES),
+        _query("type", str, "Only jobs of this type."),
+        _query("created_after", {"type": "string", "format": "date-time"}, "Only jobs made after this time."),
+        _query(
+            "limit", {"type": "integer", "minimum": 1, "maximum": pages.LARGEST_PAGE}, "Jobs in a page; 20 if absent."
+        ),
+        _query("cursor", str, "next_cursor of the page before; the filters must be the same."),
+        _header("Link", "rel=next: the next page.", "200"),
+    ),
+    operation_id="list_jobs",
+)
+detail = _operation(
+    "Ask for a job",
+    {200: d.JobDocument, 304: _says(None, "The version is still the one in If-None-Match.")},
+    (404,),
+    (
+        _JOB,
+        _query(
+            "wait",
+            {"type": "number", "minimum": 0},
+            "Answer when it changed, at the latest after so many seconds (30).",
+        ),
+        _query(
+            "after", {"type": "integer", "minimum": 0}, "Wait until the version is higher; absent: until it has ended."
+        ),
+        _header("If-None-Match", "An ETag of before.", request=True),
+        _header("Retry-After", "Seconds until asking again is worth it; absent when the job has ended.", "200", "304"),
+        _header("ETag", "The job's version.", "200", "304"),
+    ),
+    operation_id="get_job",
+)
+result = _operation(
+    "Fetch the result",
+    {200: _says(OpenApiTypes.ANY, "The result."), 202: _says(d.JobDocument, "Not finished yet.")},
+    (404, 409),
+    (_JOB, _RETRY, _TAG),
+    operation_id="get_job_result",
+)
+cancel = _operation(
+    "Cancel a job",
+    {
+        200: _says(d.JobDocument, "Cancelled now, or it had ended already."),
+        202: _says(d.JobDocument, "Asked for: the upstream was called already, its end decides."),
+    },
+    (404,),
+    (_JOB, _RETRY, _TAG),
+    operation_id="cancel_job",
+)
+moves = _operation("History of a job", {200: d.Moves}, (404,), (_JOB,), operation_id="list_job_moves")
+attempts = _operation("Tries of a job", {200: d.Attempts}, (404,), (_JOB,), operation_id="list_job_attempts")
+balance = _operation("Credits of the tenant", {200: d.BalanceDocument}, operation_id="get_balance")
+job_types = _operation("What may be submitted", {200: d.JobTypeList}, operation_id="list_job_types")
+pools = _operation("How full the pools are", {200: d.PoolList}, operation_id="list_pools")

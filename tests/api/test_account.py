@@ -1,0 +1,45 @@
+"""Balance, job types and pools as a tenant sees them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests import factories
+from tests.api.conftest import Caller, body_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_balance_shows_what_is_held(caller: Caller) -> None:
+    factories.at("pending", tenant=caller.tenant)
+    assert body_of(caller.get("/v1/balance")) == {
+        "posted": "1000.000000", "held": "10.000000", "available": "990.000000", "credit_limit": "0.000000",
+        "expiring": [],
+    }  # fmt: skip
+
+
+def test_a_type_says_its_price_and_schema(caller_of: Callable[..., Caller]) -> None:
+    schema = {"type": "object"}
+    job_type = factories.make_job_type(payload_schema=schema, start_deadline_ms=90_000)
+    caller = caller_of(prices={job_type.name: "0.8 * price"})
+    (document,) = body_of(caller.get("/v1/job-types"))["data"]
+    assert (document["price"], document["tenant_price"], document["settle"]) == ("10", "0.8 * price", "outcome.units")
+    assert (document["payload_schema"], document["start_deadline_seconds"]) == (schema, 90)
+    assert "upstream" not in document
+
+
+def test_a_pool_says_how_full_it_is(caller: Caller) -> None:
+    job_type = factories.make_job_type(factories.make_pool(sessions=2, window=1))
+    factories.at("processing", job_type=job_type)
+    for _ in range(3):
+        factories.submit(caller.tenant, job_type)
+    (pool,) = body_of(caller.get("/v1/pools"))["data"]
+    assert (pool["depth"], pool["running"]) == (3, 1)
+    assert pool["sessions"] == {"total": 2, "available": 1, "busy": 1}
+    assert 0 <= pool["lag_seconds"] < 60
+
+
+def test_a_pool_counts_those_that_wait_for_their_time(caller: Caller) -> None:
+    job = factories.at("backing_off", tenant=caller.tenant)
+    (pool,) = body_of(caller.get("/v1/pools"))["data"]
+    assert (pool["name"], pool["depth"], pool["running"]) == (job.pool.name, 1, 0)

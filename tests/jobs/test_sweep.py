@@ -1,0 +1,150 @@
+"""The sweep alone: with every signal lost each job still ends, one sweeper at a time, and no step stops the others."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from jobs import sweep, transitions
+from jobs.models import Attempt, Job, JobType
+from jobs.states import JOB
+from pool.models import Pool
+from tests import db, factories
+from tests.db import RACE_SECONDS, in_another_connection
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOT = Path(__file__).parents[2]
+LONGEST_SECONDS = 40
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[str]:
+    """A simulator with the accounts and credentials that factories make; its address."""
+    command = [sys.executable, "-m", "simulator", "--accounts", "2", "--sessions", "2", "--latency", "30ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def pool(provider: str) -> Pool:
+    upstream = {"base_url": provider, "headers": {"Authorization": "'Bearer ' + account.credential"}}
+    return factories.make_pool(accounts=2, sessions=2, cooldown_ms=20, upstream=upstream)
+
+
+@pytest.fixture
+def job_type(pool: Pool) -> JobType:
+    submit = {
+        "path": "'/run'",
+        "idempotent": True,
+        "headers": {"Idempotency-Key": "dispatch_key"},
+        "success": "response.status == 200 && response.body.status == 'done'",
+        "units": "response.body.units",
+    }
+    quick = {"attempts": 3, "first_ms": 50, "max_ms": 50}
+    return factories.make_job_type(pool, upstream={"mode": "sync", "submit": submit}, retry=quick)
+
+
+def sweep_until_all_have_ended() -> None:
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while Job.objects.exclude(state__in=JOB.terminal).exists():
+        assert time.monotonic() < deadline, list(Job.objects.values_list("state", "due_at", "error"))
+        sweep.sweep_calls()
+        assert sweep.sweep()
+        time.sleep(0.05)  # the upstream works; nothing else will wake us
+
+
+def test_with_every_signal_lost_every_job_ends(job_type: JobType, provider: str) -> None:
+    """No worker runs, so nobody hears a signal: whatever happens is the sweep's doing."""
+    tenant = factories.make_tenant()
+    soon = timezone.now() + timedelta(milliseconds=400)
+    far = timezone.now() + timedelta(hours=1)
+    plain = [factories.submit(tenant, job_type, payload={"latency_ms": 20}) for _ in range(6)]
+    retried = factories.submit(tenant, job_type, payload={"sim": {"fail": 503, "times": 1}})
+    refused = factories.submit(tenant, job_type, payload={"sim": {"fail": 422}})
+    dropped = factories.submit(tenant, job_type, payload={"sim": {"accept_then_drop": True}})
+    later = factories.submit(tenant, job_type, run_at=soon)
+    expired = factories.submit(tenant, job_type, run_at=far, start_deadline_ms=300)
+    cancelled = factories.submit(tenant, job_type, run_at=far)
+    transitions.cancel(cancelled.pk)
+    sweep_until_all_have_ended()
+    states = dict(Job.objects.values_list("pk", "state"))
+    assert {states[job.pk] for job in (*plain, retried, dropped, later)} == {"completed"}
+    assert (states[refused.pk], states[expired.pk], states[cancelled.pk]) == ("failed", "failed", "cancelled")
+    assert Attempt.objects.filter(job=retried).count() == 2
+    assert Attempt.objects.get(job=dropped).sendings >= 2
+    assert factories.money(tenant) == ((1_000 - 9) * factories.MICRO, 0)
+    report = httpx.get(f"{provider}/report", trust_env=False).json()
+    assert (report["overlaps"], report["double_executions"]) == (0, 0)
+
+
+def test_what_a_lost_worker_left_behind_is_taken_up(job_type: JobType) -> None:
+    tenant = factories.make_tenant()
+    for _ in range(2):
+        factories.submit(tenant, job_type)
+    transitions.assign(job_type.pool_id)
+    sent, unsent = Job.objects.order_by("id")
+    factories.dispatch(sent)  # its intent is written, and its worker is gone
+    db.let_time_pass(16)
+    sweep_until_all_have_ended()
+    sent.refresh_from_db()
+    unsent.refresh_from_db()
+    assert (sent.state, sent.crashes, sent.attempts) == ("completed", 1, 1)
+    assert (unsent.state, unsent.crashes, unsent.attempts) == ("completed", 0, 2)
+    assert factories.money(tenant) == (998 * factories.MICRO, 0)
+
+
+def test_one_sweeps_at_a_time() -> None:
+    job = factories.at("pending")
+    with transaction.atomic():
+        db.execute("SELECT pg_advisory_xact_lock(%s)", [sweep.LOCK])
+        before = db.everything()
+        assert in_another_connection(sweep.sweep).result(RACE_SECONDS) is False
+        assert db.everything() == before
+    assert sweep.sweep() is True
+    job.refresh_from_db()
+    assert job.state == "assigned"
+    assert db.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+
+
+def test_a_step_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    """The limits of one tenant make no sense, so its promotion fails; another pool's goes on, and so do later steps."""
+    broken, sound = factories.make_job_type(), factories.make_job_type()
+    tenant = factories.make_tenant()
+    far = timezone.now() + timedelta(hours=1)
+    stuck, going = factories.submit(tenant, broken, run_at=far), factories.submit(tenant, sound, run_at=far)
+    tenant.pools = {broken.pool.name: {"window": "many"}}
+    tenant.save(update_fields=["pools"])
+    db.let_time_pass(3_601)
+    assert sweep.sweep() is True
+    stuck.refresh_from_db()
+    going.refresh_from_db()
+    assert (stuck.state, stuck.due_at, stuck.turn) == ("pending", None, None)
+    assert going.state == "assigned"
+    assert [record.message for record in caplog.records] == ["sweep: promote failed"]
+
+
+def test_work_that_was_just_done_by_a_signal_is_left_to_it(job_type: JobType) -> None:
+    """Whoever was woken gets a moment before the sweep does the same."""
+    job = factories.at("assigned", job_type)
+    sweep.sweep_calls()
+    job.refresh_from_db()
+    assert job.state == "assigned"
+    factories.learn(factories.dispatch(job), factories.SUCCESS)
+    sweep.sweep()
+    job.refresh_from_db()
+    assert job.state == "processing"
+    db.let_time_pass(1)
+    sweep.sweep()
+    job.refresh_from_db()
+    assert job.state == "completed"

@@ -1,0 +1,104 @@
+"""What an ended attempt means for its job, as a table; no database."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jobs.verdicts import BUSY_PAUSE_MS, CRASH_BUDGET, decide, pause_ms
+
+CASE: Mapping[str, Any] = {
+    "verdict": "failed",
+    "error_class": "",
+    "error_code": "",
+    "error_message": "",
+    "retry_after_ms": None,
+    "cancel_requested_at": None,
+    "crashes": 0,
+    "tries": 0,
+    "max_attempts": 3,
+    "delivery": "at_most_once",
+    "retry": {},
+}
+LAST = {"tries": 2}
+ASKED = {"cancel_requested_at": "2026-01-01T00:00:00Z"}
+LOST = {"crashes": CRASH_BUDGET}
+REPEATS = {"delivery": "at_least_once"}
+
+
+@pytest.mark.parametrize(
+    ("case", "verb", "code"),
+    [
+        # Proven success completes, whatever else is the matter.
+        ({"verdict": "succeeded"}, "complete", ""),
+        ({"verdict": "partial"}, "complete", ""),
+        ({"verdict": "succeeded", **ASKED, **LAST, **LOST}, "complete", ""),
+        # Asked to be cancelled: its end is a cancel.
+        ({"verdict": "failed", **ASKED}, "cancel_ended", "cancelled"),
+        ({"verdict": "unknown", **ASKED}, "cancel_ended", "cancelled"),
+        ({"verdict": "not_executed", "error_class": "busy", **ASKED}, "cancel_ended", "cancelled"),
+        # It kills its workers.
+        ({"verdict": "failed", **LOST}, "fail", "crash_budget"),
+        ({"verdict": "unknown", **LOST, **REPEATS}, "fail", "crash_budget"),
+        ({"verdict": "failed", "crashes": CRASH_BUDGET - 1}, "retry", "failed"),
+        # The tenant's own fault.
+        ({"verdict": "not_executed", "error_class": "rejected", "error_code": "bad"}, "fail", "bad"),
+        ({"verdict": "unknown", "error_class": "rejected", "error_code": "bad"}, "fail", "outcome_unknown"),
+        # Nobody's fault: it does not count, also on the last try.
+        ({"verdict": "not_executed", "error_class": "busy"}, "retry", "busy"),
+        ({"verdict": "not_executed", "error_class": "busy", **LAST}, "retry", "busy"),
+        # Not executed, or executed and failed: again while tries are left.
+        ({"verdict": "not_executed", "error_class": "transient", "error_code": "connect"}, "retry", "connect"),
+        ({"verdict": "not_executed", "error_class": "auth"}, "retry", "not_executed"),
+        ({"verdict": "failed", "error_code": "nsfw"}, "retry", "nsfw"),
+        ({"verdict": "failed", "error_code": "nsfw", **LAST}, "fail", "nsfw"),
+        ({"verdict": "not_executed", "max_attempts": 1}, "fail", "not_executed"),
+        # May have been executed: the delivery policy speaks.
+        ({"verdict": "unknown"}, "fail", "outcome_unknown"),
+        ({"verdict": "unknown", "error_code": "http_500"}, "fail", "outcome_unknown"),
+        ({"verdict": "unknown", **REPEATS}, "retry", "unknown"),
+        ({"verdict": "unknown", **REPEATS, **LAST}, "fail", "unknown"),
+        # A repeat that was refused for being busy is still unknown.
+        ({"verdict": "unknown", "error_class": "busy"}, "fail", "outcome_unknown"),
+    ],
+)
+def test_what_an_end_means(case: Mapping[str, Any], verb: str, code: str) -> None:
+    decision = decide({**CASE, **case})
+    assert (decision.verb, decision.code) == (verb, code)
+
+
+@pytest.mark.parametrize(
+    ("case", "counted"),
+    [
+        ({"error_class": "busy"}, False),
+        ({"error_class": "transient", "error_code": "worker_stopped"}, False),  # given up before it was sent
+        ({"error_class": "transient", "error_code": "connect"}, True),
+        ({"error_class": "auth"}, True),
+    ],
+)
+def test_what_was_not_the_jobs_own_try_is_not_counted(case: Mapping[str, Any], counted: bool) -> None:
+    decision = decide({**CASE, "verdict": "not_executed", **case})
+    assert (decision.verb, decision.counted) == ("retry", counted)
+
+
+@pytest.mark.parametrize(("retry_after_ms", "least"), [(None, BUSY_PAUSE_MS), (200, BUSY_PAUSE_MS), (30_000, 30_000)])
+def test_a_busy_upstream_is_given_the_time_it_asks_for_and_a_little_more(
+    retry_after_ms: int | None, least: int
+) -> None:
+    case = {**CASE, "verdict": "not_executed", "error_class": "busy", "retry_after_ms": retry_after_ms}
+    pauses = [decide(case).pause_ms for _ in range(200)]
+    assert least <= min(pauses)
+    assert max(pauses) <= least * 1.25
+
+
+def test_a_job_that_used_up_its_tries_may_be_replayed_with_hope() -> None:
+    assert decide({**CASE, **LAST}).retryable
+    assert not decide({**CASE, "error_class": "rejected"}).retryable
+
+
+def test_pauses_grow_are_spread_and_have_a_ceiling() -> None:
+    policy = {"first_ms": 100, "factor": 3, "max_ms": 2_000}
+    for tries, ceiling in [(0, 100), (1, 300), (2, 900), (3, 2_000), (500, 2_000)]:
+        pauses = [pause_ms(policy, tries) for _ in range(300)]
+        assert 0 <= min(pauses) < ceiling * 0.2
+        assert ceiling * 0.8 < max(pauses) <= ceiling
