@@ -20,6 +20,7 @@ from jobs import transitions
 from jobs.models import Job, JobType
 from jobs.queries import keys
 from jobs.verdicts import DEFAULT_RETRY
+from statemachine.sql import load
 from tenants.models import Tenant
 from upstream.expressions import PRICE_NAMES, TENANT_PRICE_NAMES, ExpressionError, compile_expression
 
@@ -97,7 +98,7 @@ def submit(tenant: Tenant, request: Request, key: str, fingerprint: bytes) -> tu
         id=UUID(str(uuid_utils.compat.uuid7())),
         tenant=tenant,
         type=quoted.type,
-        pool=quoted.type.pool,
+        pool_id=quoted.type.pool_id,
         payload=request.payload,
         metadata=dict(request.metadata),
         priority=request.priority,
@@ -119,7 +120,7 @@ def submit(tenant: Tenant, request: Request, key: str, fingerprint: bytes) -> tu
 
 def quote(tenant: Tenant, request: Request) -> Quote:
     """Checks and prices a request; stores nothing. Raises InvalidField, PayloadTooLarge, PriceExceedsMax."""
-    job_type = JobType.objects.select_related("pool").filter(name=request.type, accepting=True).first()
+    job_type = next(iter(load(JobType, "name = %s AND accepting", [request.type])), None)
     if job_type is None or (tenant.job_types is not None and request.type not in tenant.job_types):
         raise InvalidField("/type", f"there is no job type {request.type!r} for this tenant")
     if not tenant.accepting:

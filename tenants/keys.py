@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from statemachine.sql import load
 from tenants.models import ApiKey, Tenant
 
 SCOPES = ("jobs:write", "jobs:read", "ledger:read", "webhooks:write", "keys:write")
@@ -79,12 +80,13 @@ def forget() -> None:
 
 
 def _look_up(public_id: str, secret: str) -> ApiKey | None:
-    alive = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
-    found = ApiKey.objects.select_related("tenant").filter(alive, public_id=public_id).first()
+    alive = "public_id = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())"
+    found = next(iter(load(ApiKey, alive, [public_id])), None)
     if found is None or found.pepper not in _peppers(settings.KEY_PEPPERS):
         return None
     if not hmac.compare_digest(bytes(found.secret_hash), _hash(found.pepper, secret)):
         return None
+    found.tenant = load(Tenant, "id = %s", [found.tenant_id])[0]
     _note_use(found)
     return found
 

@@ -31,6 +31,7 @@ class Role:
     grace_seconds: float = 10.0
     stop_rank: int = 0  # lower ranks are stopped, and have ended, before higher ones
     pass_fds: tuple[int, ...] = ()
+    nice: int = 0  # how far it steps back when the processors are busy
     before_start: Callable[[], None] | None = field(default=None, compare=False)
 
 
@@ -63,9 +64,14 @@ def _popen(role: Role, log: IO[bytes] | None) -> "subprocess.Popen[bytes]":
         # A terminal's Ctrl-C goes to its whole foreground group; the order of stopping is ours to decide.
         start_new_session=True,
         # Safe only because the supervisor has one thread: no lock can be held by another across the fork.
-        preexec_fn=lambda: _die_with(parent, role.orphan_signal),  # noqa: PLW1509
+        preexec_fn=lambda: _begin(role, parent),  # noqa: PLW1509
         **identity(role.user),
     )
+
+
+def _begin(role: Role, parent: int) -> None:
+    os.nice(role.nice)
+    _die_with(parent, role.orphan_signal)
 
 
 def _die_with(parent: int, orphan_signal: int) -> None:
