@@ -24,7 +24,7 @@ from jobs.sweep import Sweeper
 from statemachine.actors import name_process
 
 logger = logging.getLogger(__name__)
-THREADS = int(os.environ.get("WEB_THREADS", "8"))
+THREADS = int(os.environ.get("WEB_THREADS", "4"))
 
 Scope = dict[str, Any]
 Start = tuple[int, list[tuple[bytes, bytes]]]

@@ -12,7 +12,7 @@ from typing import Any
 from django.dispatch import receiver
 
 from jobs import live_events, wakes
-from jobs.queries import line, missed
+from jobs.queries import claim, line, missed
 from jobs.signals import attempt_doubted, attempt_ended, job_moved
 from jobs.states import JOB
 from pool.signals import resource_moved
@@ -52,7 +52,9 @@ def _pools(rows: Rows) -> Iterable[Arguments]:
 
 
 def _pools_with_turns(rows: Rows) -> Iterable[Arguments]:
-    return _pools([row for row in rows if row["turn"] is not None])
+    """A turn needs a claim only where a session is free now; one that gets free later wakes the claim itself."""
+    pool_ids = {row["pool_id"] for row in rows if row["turn"] is not None}
+    return [(pool_id,) for pool_id in claim.with_free_sessions(sorted(pool_ids))] if pool_ids else []
 
 
 def _lines(rows: Rows) -> Iterable[Arguments]:

@@ -9,8 +9,9 @@ from broker_project.supervisor.spawn import Role
 
 CLOSE_SECONDS = 5  # how long web and live wait for open requests when they are stopped
 _DRAIN_MARGIN_SECONDS = 5.0
-# On a busy machine accepting more may wait a little; a session that waits for its next job is capacity lost.
+# On a busy machine accounting and accepting may wait a little; a session that waits for its next job is capacity lost.
 _STEPS_BACK = 5
+_HAND_OFF = {"worker-assign", "worker-upstream"}
 
 WORKERS = {"worker-assign": ("assign", 2), "worker-transitions": ("transitions", 4), "worker-upstream": ("upstream", 4)}
 
@@ -71,7 +72,7 @@ def _python(
         grace_seconds=grace_seconds,
         stop_rank=rank,
         pass_fds=pass_fds,
-        nice=0 if name in WORKERS else _STEPS_BACK,
+        nice=0 if name in _HAND_OFF else _STEPS_BACK,
     )
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -71,6 +72,9 @@ def _popen(role: Role, log: IO[bytes] | None) -> "subprocess.Popen[bytes]":
 
 def _begin(role: Role, parent: int) -> None:
     os.nice(role.nice)
+    # Linux shares the processors between sessions first: there the niceness that counts is the session's own.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(role.nice))
     _die_with(parent, role.orphan_signal)
 
 

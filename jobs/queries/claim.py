@@ -1,5 +1,7 @@
 """The claim: the next turns of a pool meet its free sessions, in one statement."""
 
+from collections.abc import Sequence
+
 from jobs.queries.line import WAITS, WINDOW
 from jobs.states import INTENDED, JOB
 from pool.states import RESOURCE
@@ -71,3 +73,13 @@ def claim(pool_id: int, lease_seconds: float) -> list[Row]:
     for it with each assign would cost more than the assign.
     """
     return fetch(_CLAIM, {"pool": pool_id, "lease": lease_seconds, "actor": current_actor()})
+
+
+def with_free_sessions(pool_ids: Sequence[int]) -> list[int]:
+    """Those of the pools that have a session to give; asked after a commit, so that a claim for nothing is not woken."""
+    rows = fetch(
+        f"""SELECT DISTINCT pool_id FROM pool_resource
+            WHERE pool_id = ANY(%s) AND state IN {RESOURCE.guard("reserve")} AND accepting ORDER BY pool_id""",
+        [list(pool_ids)],
+    )
+    return [row["pool_id"] for row in rows]

@@ -15,6 +15,7 @@ from jobs.flow import FLOW, WOKEN_BY
 from jobs.models import Attempt, Job
 from jobs.states import JOB
 from jobs.sweep import _VERBS
+from pool.models import Resource
 from pool.states import RESOURCE
 from tests import factories
 
@@ -130,6 +131,10 @@ def test_each_commit_wakes_what_the_table_says(published: Any) -> None:
     assert published() == [("jobs.promote", [pool, [job.tenant_id]])]
 
     transitions.promote(pool, [job.tenant_id])
+    assert published() == []  # no session is free: the next one that gets free wakes the claim
+
+    Resource.objects.update(available_at="2026-01-01T00:00:00Z")
+    transitions.release([session])
     assert published() == [("jobs.assign", [pool])]
 
 
