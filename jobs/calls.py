@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -32,25 +33,38 @@ def holder() -> str:
 
 def dispatch(job_ids: Sequence[UUID]) -> None:
     """Commits the intent of these assigned jobs, then sends their calls."""
-    send(transitions.dispatch(job_ids, holder()))
+    leased_at = time.monotonic()
+    send(transitions.dispatch(job_ids, holder()), leased_at)
 
 
 def verify(job_ids: Sequence[UUID]) -> None:
     """Finds out what became of these doubted calls, sending those again that the upstream deduplicates."""
-    send(transitions.verify(job_ids, holder()))
+    leased_at = time.monotonic()
+    send(transitions.verify(job_ids, holder()), leased_at)
 
 
-def send(flights: Sequence[Flight]) -> None:
-    """Starts the calls and returns at once. A call that cannot even be built is a finding of its own."""
+def send(flights: Sequence[Flight], leased_at: float) -> None:
+    """Starts the calls and returns at once; `leased_at` is the monotonic time before their leases were taken.
+
+    A call that cannot even be built is a finding of its own, and keeps none of the others from being sent.
+    """
     for flight in flights:
         key = (flight.attempt_id, flight.fence)
         _flying[key] = flight
         try:
-            loop().start(key, _call(flight), repeat=flight.repeat)
-        except SecretUnreadable as error:
-            _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
-        except NotAcceptingError as error:
-            _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
+            _start(key, flight, leased_at)
+        except Exception:  # its lease will end and others find out; the rest of the set must still be sent
+            logger.exception("call of attempt %s was not started", flight.attempt_id)
+            _flying.pop(key, None)
+
+
+def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
+    try:
+        loop().start(key, _call(flight), repeat=flight.repeat, leased_at=leased_at)
+    except (SecretUnreadable, ValueError) as error:
+        _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
+    except NotAcceptingError as error:
+        _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
 
 
 def loop() -> "CallLoop[FlightKey]":

@@ -29,9 +29,8 @@ def close(cases: Sequence[Row]) -> int:
     by_verb: dict[str, list[tuple[Row, Decision]]] = {}
     for case, decision in decided:
         by_verb.setdefault(decision.verb, []).append((case, decision))
-    if len(by_verb) > 1:
-        # Each verb below locks wallets in their order, but one after the other they would not be in order.
-        ledger.lock_wallets({case["tenant_id"] for case, _ in decided})
+    # Each step below locks the wallets it needs in their order; one after the other they would not be in order.
+    ledger.lock_wallets({case["tenant_id"] for case, _ in decided})
     moved = _complete([case for case, _ in by_verb.get("complete", [])])
     moved += _give_back("fail", by_verb.get("fail", []))
     moved += _give_back("cancel_ended", by_verb.get("cancel_ended", []))
@@ -46,6 +45,7 @@ def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, wher
     error = {"code": code, "message": message, "retryable": False}
     moved = JOB.take(verb, [{"id": job_id, "error": error} for job_id in job_ids], columns=_TERMINAL, where=where)
     jobs = Job.objects.filter(pk__in=[job.id for job in moved]).select_related("type")
+    ledger.lock_wallets({job.tenant_id for job in jobs})
     ledger.release([(job.pk, job.run) for job in jobs], code)
     make_room([{"pool_id": job.pool_id, "tenant_id": job.tenant_id} for job in jobs])
     outbox.write(

@@ -1,7 +1,7 @@
 """A flight is an attempt on its way to the upstream; a finding is what became known of it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from upstream.calls import Outcome
 
 BUSY_REST_MS = 1_000
 AUTH_REST_MS = 30_000
+LONGEST_CODE = 50  # characters of an upstream's error code that are kept
 LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we grant
 
 
@@ -79,17 +80,20 @@ class Finding:
 
     def evidence(self) -> dict[str, Any]:
         """The row that is kept whoever comes late."""
-        content = {name: value for name, value in asdict(self.outcome).items() if value not in (None, "")}
-        content.pop("result", None)
+        known = {
+            field.name: getattr(self.outcome, field.name) for field in fields(self.outcome) if field.name != "result"
+        }
+        content = {name: _storable(value) for name, value in known.items() if value not in (None, "")}
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "kind": self.kind, "content": content}
 
     def end(self) -> dict[str, Any]:
         """The attempt's last columns."""
         known = {
-            name: getattr(self.outcome, name)
+            name: _storable(getattr(self.outcome, name))
             for name in ("verdict", "error_class", "error_code", "error_message", "retry_after_ms", "units", "result")
         }
-        reference = self.outcome.reference or self.flight.row["reference"]
+        reference = _storable(self.outcome.reference) or self.flight.row["reference"]
+        known["error_code"] = known["error_code"][:LONGEST_CODE]
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "reference": reference, **known}
 
     def doubt(self) -> dict[str, Any]:
@@ -99,8 +103,8 @@ class Finding:
         return {
             "id": self.flight.attempt_id,
             "fence": self.flight.fence,
-            "error_code": self.outcome.error_code,
-            "error_message": self.outcome.error_message,
+            "error_code": _storable(self.outcome.error_code)[:LONGEST_CODE],
+            "error_message": _storable(self.outcome.error_message),
             "pause_ms": 0 if self.kind == "lost" and pause is not None else pause,
             "max_runtime_ms": row["max_runtime_ms"],
         }
@@ -117,3 +121,8 @@ class Finding:
     def session(self) -> Mapping[str, Any]:
         """The session to let go, with the fence that must still stand."""
         return {"id": self.flight.resource_id, "fence": self.flight.fence}
+
+
+def _storable(value: Any) -> Any:
+    """A text without what PostgreSQL refuses (NUL, half surrogate pairs); anything else as it is."""
+    return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -55,7 +55,7 @@ def _body(kind: str, content_type: str, raw: bytes) -> tuple[Any, bool]:
     # Many say text/plain, or nothing, and send JSON.
     if is_json or (not is_text and kind in ("", "application/octet-stream")) or raw.lstrip()[:1] in (b"{", b"["):
         try:
-            return _storable(json.loads(raw, parse_constant=_refuse, parse_float=_finite), raw), True
+            return _storable(json.loads(raw, parse_constant=_refuse, parse_float=_finite)), True
         except (ValueError, RecursionError):
             if is_json:
                 return None, False
@@ -78,12 +78,15 @@ def _finite(text: str) -> float:
     return number
 
 
-_UNSTORABLE = re.compile(rb"\\u(?:0000|d[89a-f])", re.IGNORECASE)
+def _storable(value: Any) -> Any:
+    """PostgreSQL refuses NUL and half surrogate pairs; one such answer must not block the writing of others.
 
-
-def _storable(value: Any, raw: bytes) -> Any:
-    """PostgreSQL refuses \\u0000 and half surrogate pairs; one such answer must not block the writing of others."""
-    return _clean(value) if _UNSTORABLE.search(raw) else value
+    Raises ValueError for what is nested too deeply to be walked.
+    """
+    try:
+        return _clean(value)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _clean(value: Any) -> Any:

@@ -155,6 +155,8 @@ class CallLoop(Generic[K]):
 
     def _begin(self, key: K, entry: _InFlight) -> None:
         assert self._loop is not None  # noqa: S101
+        if time.monotonic() >= entry.safe_until:  # paused since the lease was taken: others may hold it by now
+            entry.lost = entry.lost or "lease_lost"
         given_up = entry.lost
         if given_up:  # a task cancelled before its first step would never reach the code that reports it
             entry.ended = True

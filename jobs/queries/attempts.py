@@ -27,9 +27,13 @@ FROM due, fenced f WHERE a.id = due.id AND f.id = due.resource_id
 RETURNING a.id, a.job_id, a.resource_id, a.fence"""
 
 _RENEW = """
+WITH v AS (SELECT * FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint)),
+held AS (
+    SELECT a.id FROM jobs_attempt a JOIN v ON v.id = a.id
+    WHERE a.fence = v.fence AND a.ended_at IS NULL AND a.lease_until IS NOT NULL
+    ORDER BY a.id FOR NO KEY UPDATE OF a)
 UPDATE jobs_attempt a SET lease_until = clock_timestamp() + make_interval(secs => %s)
-FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint)
-WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL AND a.lease_until IS NOT NULL RETURNING a.id"""
+FROM held WHERE a.id = held.id RETURNING a.id"""
 
 _EVIDENCE = """
 INSERT INTO jobs_evidence (attempt_id, kind, fence, content)
@@ -77,7 +81,7 @@ def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -
 def renew(keys: Iterable[tuple[int, int]], lease_seconds: float) -> set[int]:
     """Heartbeat of many calls in one statement: ids of the (id, fence) that are still ours."""
     rows = [{"id": attempt_id, "fence": fence} for attempt_id, fence in keys]
-    return {row["id"] for row in fetch(_RENEW, [lease_seconds, json.dumps(rows)])}
+    return {row["id"] for row in fetch(_RENEW, [json.dumps(rows), lease_seconds])}
 
 
 def append_evidence(rows: Sequence[dict[str, Any]]) -> None:
