@@ -1,29 +1,9 @@
 """The ledger in the admin: to look at, never to edit. Money moves by `ledger.py` alone."""
 
-from typing import TYPE_CHECKING, Any
-
 from django.contrib import admin
 
 from credits.models import Account, Balance, Hold, Transfer
-
-if TYPE_CHECKING:
-    ModelAdmin = admin.ModelAdmin[Any]
-else:
-    ModelAdmin = admin.ModelAdmin
-
-
-class ReadOnlyAdmin(ModelAdmin):
-    show_full_result_count = False
-    list_per_page = 50
-
-    def has_add_permission(self, *_args: Any, **_kwargs: Any) -> bool:
-        return False
-
-    def has_change_permission(self, *_args: Any, **_kwargs: Any) -> bool:
-        return False
-
-    def has_delete_permission(self, *_args: Any, **_kwargs: Any) -> bool:
-        return False
+from statemachine.admin import ReadOnlyAdmin
 
 
 @admin.register(Account)

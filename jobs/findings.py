@@ -12,7 +12,7 @@ from upstream.calls import Outcome
 
 BUSY_REST_MS = 1_000
 AUTH_REST_MS = 30_000
-LONGEST_CODE = 50  # characters of an upstream's error code that are kept
+LONGEST_CODE = 50  # characters of an error code that are kept, whichever adapter gave it
 LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we grant
 
 

@@ -43,11 +43,10 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     if case["verdict"] == NOT_EXECUTED and code in NEVER_SENT:
         return Decision("retry", code, message, counted=False)
     if case["verdict"] == NOT_EXECUTED and case["error_class"] == "busy":
-        pause = max(case["retry_after_ms"] or 0, BUSY_PAUSE_MS)
-        return Decision("retry", "busy", message, counted=False, pause_ms=pause + random.randint(0, pause // 4))  # noqa: S311
-    repeatable = case["verdict"] in (NOT_EXECUTED, FAILED) or case["delivery"] == "at_least_once"
-    if not repeatable:
-        return Decision("fail", "outcome_unknown", message)
+        # Retry-After rests the session; the job takes the next one that is free.
+        return Decision("retry", "busy", message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
+    if case["verdict"] != NOT_EXECUTED and case["delivery"] != "at_least_once":
+        return Decision("fail", code if case["verdict"] == FAILED else "outcome_unknown", message)
     if case["tries"] + 1 >= case["max_attempts"]:
         return Decision("fail", code, message, retryable=True)
     return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))

@@ -4,7 +4,6 @@ Two questions are decided apart. Is the session over? Any complete answer but 50
 A refusal means no on a first sending only; what is unclear is unknown, and an unreadable answer is never a success.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final, Literal
@@ -16,7 +15,8 @@ from upstream.expressions import Expression, ExpressionError, Scope
 from upstream.spec import Submit
 
 MAX_ERROR_LENGTH: Final = 300
-MAX_CODE_LENGTH: Final = 60
+MAX_CODE_LENGTH: Final = 50  # what an attempt keeps of it
+MAX_UNITS: Final = 1e15
 REJECTED_STATUSES: Final = frozenset({400, 404, 422})
 AUTH_STATUSES: Final = frozenset({401, 403})
 BUSY_STATUS: Final = 429
@@ -42,9 +42,11 @@ def read_answer(submit: Submit, call: Call, scope: Scope, answer: Answer, repeat
     result, units = None, None
     if verdict in ("succeeded", "partial"):
         result = answer.body if submit.result is None else reader.value(submit.result)
-        units = None if submit.units is None else reader.units(submit.units)
         if reader.problem:
-            verdict, result, units = "unknown", None, None
+            verdict, result = "unknown", None
+        elif submit.units is not None:
+            # By a reader of its own: units that make no sense do not undo a success that was verified.
+            units = _Reader(scope).units(submit.units)
     elif verdict == "failed" and submit.units is not None:
         units = _Reader(scope).units(submit.units)  # what a failure consumed, where the upstream says so
     if repeat and verdict == "not_executed":
@@ -148,8 +150,8 @@ class _Reader:
         value = self.value(expression)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            self.problem = self.problem or f"{expression.source[:80]}: units are a number, at least 0"
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_UNITS:
+            self.problem = self.problem or f"{expression.source[:80]}: units are a number from 0 to 1e15"
             return None
         return value
 

@@ -60,7 +60,9 @@ class Scenario:
 def own_scenario(options: argparse.Namespace) -> Scenario:
     """The demo's own: one fair pool with one session to an account, one job type, tenants of equal share."""
     accounts = {f"acct-{n:03}": {"sessions": 1} for n in range(1, options.sessions + 1)}
-    tenants = {f"tenant-{n:02}": {"share": 1, "credits": 1000} for n in range(1, options.tenants + 1)}
+    tenants = {
+        f"tenant-{n:02}": {"share": 1, "credits": max(1000, 10 * options.jobs)} for n in range(1, options.tenants + 1)
+    }
     config: dict[str, Any] = {
         "pools": {"demo": {"order": "fair", "upstream": {}, "accounts": accounts}},
         "job_types": {

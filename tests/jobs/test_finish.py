@@ -66,7 +66,7 @@ def test_a_job_that_was_postponed_is_finished_once_its_trouble_is_over() -> None
 @pytest.mark.parametrize("policy", [{"first_ms": None}, {"factor": {}}, {"max_ms": "soon"}])
 def test_a_retry_policy_that_makes_no_sense_holds_up_its_own_jobs_alone(policy: dict[str, object]) -> None:
     """It went in past the checks of the configuration, by hand."""
-    good, bad = ended_jobs(1)[0], factories.at("assigned", factories.make_job_type())
+    good, bad = ended_jobs(1)[0], factories.at("assigned", factories.make_job_type(delivery="at_least_once"))
     factories.learn(factories.dispatch(bad), factories.FAILURE)
     bad.type.retry = policy
     bad.type.save(update_fields=["retry"])

@@ -56,3 +56,15 @@ def test_a_body_is_json_or_text_or_nothing(kind: str, raw: bytes, body: Any, rea
 def test_retry_after(value: str, expected: int | None) -> None:
     assert retry_after_ms({"retry-after": value}, NOW) == expected
     assert retry_after_ms({}, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b'{"o": "\xed\xa0\x80"}', b'{"o": "\\ud800"}', '{"o": "\\u0000"}'.encode("utf-16")],
+    ids=["bytes of half a pair", "escape of half a pair", "NUL in UTF-16"],
+)
+def test_what_no_database_stores_is_cleaned_however_it_was_written(raw: bytes) -> None:
+    body = read(200, {"content-type": "application/json"}, raw).body
+    text = body["o"] if body else ""
+    assert "\x00" not in text
+    text.encode("utf-8")
