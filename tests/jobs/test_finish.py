@@ -7,6 +7,8 @@ import pytest
 from jobs import transitions
 from jobs.models import Attempt, Job
 from tests import db, factories
+from tests.factories import session_of
+from upstream.calls import Outcome
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
@@ -107,3 +109,15 @@ def test_what_ends_makes_room_under_the_cap_in_the_same_transaction() -> None:
     assert transitions.finish([first.pk]) == 1
     second.refresh_from_db()
     assert second.turn is not None
+
+
+@pytest.mark.parametrize("text", ["half \ud800 a pair", "nul \x00 inside", "x" * 400], ids=["surrogate", "nul", "long"])
+def test_no_answer_can_keep_its_own_end_from_being_written(text: str) -> None:
+    deep: Any = None
+    for _ in range(900):
+        deep = [deep]
+    job = factories.at("assigned", factories.make_job_type(delivery="at_most_once"))
+    said = {"error_code": text, "error_message": text, "reference": text, "result": deep}
+    factories.end(job, Outcome(over=True, verdict="failed", **said))
+    assert job.state == "failed"
+    assert session_of(job).state == "available"

@@ -1,7 +1,6 @@
 """Each arrow from where it begins: the state after, the money, the session, and what must not have changed."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -193,18 +192,6 @@ def test_what_ran_and_failed_is_not_run_again_where_it_may_run_only_once() -> No
     factories.end(job, factories.FAILURE)
     assert (job.state, job.attempts, job.error["code"]) == ("failed", 1, "nsfw")
     assert money(job.tenant) == (1_000 * MICRO, 0)
-
-
-@pytest.mark.parametrize("text", ["half \ud800 a pair", "nul \x00 inside", "x" * 400], ids=["surrogate", "nul", "long"])
-def test_no_answer_can_keep_its_own_end_from_being_written(text: str) -> None:
-    deep: Any = None
-    for _ in range(900):
-        deep = [deep]
-    job = factories.at("assigned", factories.make_job_type(delivery="at_most_once"))
-    said = {"error_code": text, "error_message": text, "reference": text, "result": deep}
-    factories.end(job, Outcome(over=True, verdict="failed", **said))
-    assert job.state == "failed"
-    assert session_of(job).state == "available"
 
 
 def test_a_busy_upstream_costs_no_try_and_cools_the_session_as_long_as_it_asks() -> None:
