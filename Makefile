@@ -55,10 +55,13 @@ setup: .venv/installed ## make .venv and install the locked packages (PYTHON= ch
 	    echo "Making .venv with $$($$candidate --version)"; exec $$candidate -m venv .venv; fi; done; \
 	echo 'No Python 3.11 or newer with venv works here. Install one (Debian: python3-venv), or name one: make PYTHON=/path/to/python' >&2; exit 1
 
-lock: .venv/bin/python ## write requirements.lock anew from pyproject.toml
+lock: .venv/bin/python ## write requirements.lock and requirements-image.lock anew from pyproject.toml
 	@$(HAVE_UV) || $(GET_UV)
-	@$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet -o requirements.lock
-	@! grep -n '://\|^-' requirements.lock || { echo 'The lock names an address: it would bind others to this machine.' >&2; exit 1; }
+	@$(COMPILE) --group dev --group embedded -o requirements.lock
+	@$(COMPILE) --constraint requirements.lock -o requirements-image.lock
+	@! grep -n '://\|^-' requirements.lock requirements-image.lock || { echo 'A lock names an address: it would bind others to this machine.' >&2; exit 1; }
+
+COMPILE = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
 
 clean: ## remove .venv, caches and all data under var/
 	@if [ -e $(HOME_DIR)/up.lock ] && command -v flock >/dev/null && ! flock -n $(HOME_DIR)/up.lock true; then \
