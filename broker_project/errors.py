@@ -20,6 +20,7 @@ from credits.errors import InsufficientCredits, NoWallet
 from credits.pricing import decimal_text
 from jobs import admission
 from jobs.api import refusals
+from jobs.replays import NotReplayable, VersionChanged
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
@@ -45,6 +46,8 @@ PROBLEMS: Mapping[str, Problem] = {
     "method-not-allowed": Problem(405, "This address does not take this method"),
     "request-in-progress": Problem(409, "A request with this key is still running", retry=True),
     "job-failed": Problem(409, "The job ended without a result"),
+    "not-replayable": Problem(409, "The job may not run again"),
+    "version-changed": Problem(412, "The job has moved on since it was looked at"),
     "payload-too-large": Problem(413, "The request is too large"),
     "validation": Problem(422, "The request does not say something that can be done"),
     "idempotency-key-reused": Problem(422, "The Idempotency-Key was used for another request"),
@@ -82,6 +85,8 @@ TABLE: tuple[tuple[type[Exception], str, Callable[[Any], dict[str, Any]]], ...] 
      lambda e: {name: decimal_text(getattr(e, name)) for name in ("required", "available", "held")}),
     (NoWallet, "insufficient-credits", lambda _: {"available": decimal_text(0), "held": decimal_text(0)}),
     (refusals.JobFailed, "job-failed", lambda e: {"state": e.state, "error": e.error}),
+    (NotReplayable, "not-replayable", lambda e: {"state": e.state}),
+    (VersionChanged, "version-changed", lambda e: {"version": e.version}),
     (refusals.NotFound, "not-found", _said),
     (Http404, "not-found", _said),
     (drf.NotAuthenticated, "unauthenticated", _said),
@@ -96,7 +101,8 @@ TABLE: tuple[tuple[type[Exception], str, Callable[[Any], dict[str, Any]]], ...] 
 # Facts whose own words help; the rest would tell of our inside, or differ where answers must be the same.
 _SPEAKING = (admission.PayloadTooLarge, admission.KeyReused, admission.RequestInProgress, admission.PriceExceedsMax,
              refusals.InvalidFields, refusals.BodyTooLarge, refusals.Malformed, refusals.IdempotencyKeyMissing,
-             refusals.IdempotencyKeyInvalid, refusals.JobFailed, admission.InvalidField)  # fmt: skip
+             refusals.IdempotencyKeyInvalid, refusals.JobFailed, admission.InvalidField, NotReplayable,
+             VersionChanged)  # fmt: skip
 
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> HttpResponse | None:

@@ -82,9 +82,13 @@ class Job(models.Model):
     idempotency_key = models.CharField(max_length=128)
     fingerprint = models.BinaryField(max_length=32)
     created_at = models.DateTimeField(db_default=Now())
+    queued_at = models.DateTimeField(
+        db_default=Now(), help_text="When this run was accepted: at submit, or by a replay."
+    )
     assigned_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    dismissed_at = models.DateTimeField(null=True, help_text="When an operator put this dead letter aside.")
 
     class Meta:
         constraints = [
@@ -120,6 +124,11 @@ class Job(models.Model):
                 name="job_deadline",
             ),
             models.Index(fields=["tenant", "-id"], name="job_by_tenant"),
+            models.Index(
+                fields=["pool", "finished_at", "id"],
+                condition=Q(state="failed", dismissed_at__isnull=True),
+                name="job_dead_letter",
+            ),
         ]
         triggers = guard_triggers(JOB, "jobs_jobmove")
 
@@ -185,6 +194,7 @@ class Attempt(models.Model):
             models.Index(
                 fields=["id"], condition=Q(ended_at__isnull=False, finished_at__isnull=True), name="attempt_unfinished"
             ),
+            models.Index(fields=["reference"], condition=~Q(reference=""), name="attempt_by_reference"),
         ]
         triggers = [pgtrigger.FSM(name="phases_only_grow", field="phase", transitions=PHASE_MOVES)]
 

@@ -16,6 +16,7 @@ from prometheus_client import Counter, Histogram
 
 from jobs import calls, transitions
 from jobs.flow import FLOW, Arguments, Step
+from pool import transitions as sessions
 
 logger = logging.getLogger(__name__)
 LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
@@ -77,7 +78,7 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "verify": calls.verify,
     "finish": transitions.finish,
     "expire": transitions.expire,
-    "release": transitions.release,
+    "release": sessions.release,
     "come_due": transitions.come_due,
     "promote": transitions.promote,
     "assign": _assign,

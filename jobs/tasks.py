@@ -5,6 +5,7 @@ from uuid import UUID
 from celery import shared_task
 
 from jobs import calls, sweep, transitions, wakes
+from pool import transitions as sessions
 
 
 @shared_task(name="jobs.assign")
@@ -36,7 +37,7 @@ def finish(job_ids: list[str]) -> None:
 
 @shared_task(name="jobs.release")
 def release(resource_ids: list[int]) -> None:
-    transitions.release(resource_ids)
+    sessions.release(resource_ids)
 
 
 @shared_task(name="jobs.come_due")

@@ -13,12 +13,13 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import closing, turns
+from jobs import closing, replays, turns
 from jobs.findings import Finding, Flight
 from jobs.models import Job
 from jobs.queries import attempts, claim, endings, flights
 from jobs.signals import announce_attempts, attempt_doubted, attempt_ended
 from jobs.states import JOB
+from pool import transitions as sessions
 from pool.states import RESOURCE
 from statemachine.sql import tell
 
@@ -147,13 +148,6 @@ def doubt(job_ids: Sequence[UUID]) -> int:
     return len(doubted)
 
 
-def release(resource_ids: Sequence[int]) -> int:
-    """COOLDOWN → AVAILABLE (a session): its rest is over. Locks the sessions; a second caller finds them available."""
-    rows = [{"id": resource_id} for resource_id in resource_ids]
-    columns = {"available_at": "NULL", "reason": "''"}
-    return len(RESOURCE.take("release", rows, columns=columns, where="t.available_at <= clock_timestamp()"))
-
-
 def finish(job_ids: Sequence[UUID]) -> int:
     """PROCESSING → COMPLETED | FAILED | PENDING | CANCELLED: state, ledger and event of each job move together.
 
@@ -206,10 +200,35 @@ def cancel(job_id: UUID) -> bool:
         return bool(cancelled)
 
 
+def replay(job_id: UUID, seen: int | None = None) -> Job:
+    """FAILED, CANCELLED → PENDING: a new run, held anew at the price of the first, at the end of its tenant's line.
+
+    `seen`: only while the job has this version. Locks the job, then the tenant's balance, where it is held and counted; a
+    second caller waits at the job and finds it pending. Raises NotReplayable (it has not failed, an attempt is
+    unresolved, its type or tenant is closed), VersionChanged, InsufficientCredits; then nothing has changed.
+    """
+    row = {"id": job_id} if seen is None else {"id": job_id, "version": seen}
+    with transaction.atomic():
+        tell("replay", lock_timeout="2s")
+        moved = JOB.take("replay", [row], match=list(row)[1:], columns=replays.NEW_RUN, where=replays.MAY_BEGIN)
+        job = replays.begun(job_id, bool(moved), seen)
+        if job.price:
+            ledger.hold(job.tenant_id, [ledger.HoldRequest(job.id, job.run, job.price)], REVIEW_SECONDS)
+        else:
+            ledger.lock_wallets([job.tenant_id])
+        turns.give(job.pool_id, [job.tenant_id])
+    return job
+
+
+def dismiss(job_ids: Sequence[UUID]) -> int:
+    """FAILED stays FAILED: an operator put these dead letters aside. Locks the jobs; a second caller finds none."""
+    return replays.dismiss(job_ids)
+
+
 def _abandon(job_ids: Sequence[UUID], why: str) -> None:
     """Ends attempts that were never sent and frees their sessions."""
-    for attempt in attempts.abandon(job_ids, why):
-        RESOURCE.take("unreserve", [{"id": attempt["resource_id"], "fence": attempt["fence"]}], match=["fence"])
+    abandoned = attempts.abandon(job_ids, why)
+    sessions.let_go("unreserve", [{"id": attempt["resource_id"], "fence": attempt["fence"]} for attempt in abandoned])
 
 
 def _end(findings: Sequence[Finding]) -> None:
@@ -219,7 +238,6 @@ def _end(findings: Sequence[Finding]) -> None:
     resting: dict[int, list[Mapping[str, Any]]] = {}
     for finding in (by_id[attempt["id"]] for attempt in ended):
         resting.setdefault(finding.rest_ms(), []).append(finding.session())
-    for rest_ms, sessions in resting.items():
-        until = {"available_at": f"clock_timestamp() + interval '{rest_ms} milliseconds'"} if rest_ms else {}
-        RESOURCE.take("cool" if rest_ms else "free", sessions, match=["fence"], columns=until)
+    for rest_ms, rows in resting.items():
+        sessions.let_go("cool" if rest_ms else "free", rows, rest_ms)
     announce_attempts(attempt_ended, ended)

@@ -75,6 +75,11 @@ class Resource(models.Model):
     number = models.PositiveIntegerField(help_text="Which session of its account, from 1.")
     state = models.CharField(max_length=20, default=RESOURCE.first)
     accepting = models.BooleanField(default=True, help_text="Off: draining; what runs ends, nothing begins.")
+    disabled = models.BooleanField(db_default=False, help_text="To be offline as soon as what runs has ended.")
+    rest_until = models.DateTimeField(null=True, blank=True, help_text="Quarantine: nothing begins before.")
+    note = models.TextField(
+        blank=True, db_default="", help_text="Why it is drained, disabled or quarantined, and by whom."
+    )
     fence = models.BigIntegerField(default=0)
     job_id = models.UUIDField(null=True, blank=True, help_text="The job it was last given to.")
     available_at = models.DateTimeField(null=True, blank=True, help_text="When a cooldown ends.")
@@ -105,4 +110,4 @@ class ResourceMove(Move):
         triggers = history_triggers()
 
 
-RESOURCE.bind(Resource, resource_moved, carry=["pool_id", "job_id", "fence", "available_at"])
+RESOURCE.bind(Resource, resource_moved, carry=["pool_id", "job_id", "fence", "available_at", "disabled", "rest_until"])

@@ -18,9 +18,9 @@ RESOURCE = Machine(
         Arrow("use", ("reserved",), "busy", "intent committed, before the upstream is called"),
         Arrow("cool", ("busy",), "cooldown", "the session ended and must rest"),
         Arrow("free", ("busy",), "available", "the session ended"),
-        Arrow("release", ("cooldown",), "available", "available_at has passed"),
-        Arrow("disable", ("available", "cooldown"), "offline", "an operator or the upstream took it out"),
-        Arrow("retire", ("busy",), "offline", "taken out when its session ended"),
+        Arrow("release", ("cooldown",), "available", "available_at has passed, or an operator ended its quarantine"),
+        Arrow("quarantine", ("available",), "cooldown", "an operator wants it to rest until a time"),
+        Arrow("disable", ("available", "cooldown"), "offline", "an operator took it out"),
         Arrow("enable", ("offline",), "available", "an operator put it back"),
     ],
 )

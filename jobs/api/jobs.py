@@ -119,6 +119,23 @@ class JobCancel(ApiView):
         return answer(job_document(row), 200 if ended else 202, {**_tag(row), **retry_after(row)})
 
 
+class JobReplay(ApiView):
+    """Runs a failed or cancelled job again, held anew. With If-Match only while its version is still the one seen."""
+
+    scopes = {"POST": WRITE}
+
+    @schemas.replay
+    def post(self, request: Request, job: str) -> HttpResponse:
+        pages.read_query(request.GET, {})
+        wanted = job_id(job)
+        seen = pages.a_tag(request.headers.get("If-Match"))
+        _row(reading.job(self.tenant.pk, wanted))
+        with acting_as(f"tenant:{self.tenant.name}"):
+            transitions.replay(wanted, seen)
+        row = _row(reading.job(self.tenant.pk, wanted))
+        return answer(job_document(row), 202, {**_tag(row), **retry_after(row)})
+
+
 class JobMoves(ApiView):
     """The history of a job. Of who acted, a tenant sees itself, an operator, or Berth."""
 

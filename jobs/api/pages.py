@@ -18,6 +18,7 @@ from jobs.states import JOB
 
 LARGEST_PAGE = 100
 DEFAULT_PAGE = 20
+EARLIEST_YEAR, LATEST_YEAR = 1970, 9998
 LONGEST_WAIT_SECONDS = 30
 _SALT = "jobs.api.pages"
 Readers = Mapping[str, Callable[[str], Any]]
@@ -72,6 +73,8 @@ def a_time(text: str) -> datetime:
     moment = parse_datetime(text.replace(" ", "+"))  # an unescaped + arrives as a space
     if moment is None or moment.tzinfo is None:
         raise ValueError("must be a time with its zone, as 2030-01-31T12:00:00Z")
+    if not EARLIEST_YEAR <= moment.year <= LATEST_YEAR:
+        raise ValueError(f"must lie between the years {EARLIEST_YEAR} and {LATEST_YEAR}")
     return moment
 
 
@@ -99,6 +102,16 @@ def a_flag(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError("must be true or false")
     return text == "true"
+
+
+def a_tag(header: str | None) -> int | None:
+    """The version in an If-Match header; None when it is absent or matches any. Raises Malformed."""
+    if header is None or header.strip() == "*":
+        return None
+    digits = header.strip().removeprefix("W/").strip('"')
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        raise Malformed('If-Match must be one ETag of the job, as "7"')
+    return int(digits)
 
 
 def _digest(tenant_id: int, filters: Mapping[str, Any]) -> str:

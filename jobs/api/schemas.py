@@ -17,7 +17,8 @@ _PROBLEMS = {
     402: "insufficient-credits",
     403: "forbidden-scope",
     404: "not-found",
-    409: "request-in-progress, job-failed",
+    409: "request-in-progress, job-failed, not-replayable",
+    412: "version-changed",
     413: "payload-too-large",
     422: "validation, idempotency-key-reused, price-exceeds-max",
     500: "internal",
@@ -147,6 +148,13 @@ cancel = _operation(
     operation_id="cancel_job",
 )
 moves = _operation("History of a job", {200: d.Moves}, (404,), (_JOB,), operation_id="list_job_moves")
+replay = _operation(
+    "Run a failed or cancelled job again",
+    {202: _says(d.JobDocument, "A new run has begun: held anew, queued; history and attempt numbers go on.")},
+    (400, 402, 404, 409, 412),
+    (_JOB, _header("If-Match", "An ETag: run it again only while it is still so.", request=True), _RETRY, _TAG),
+    operation_id="replay_job",
+)
 attempts = _operation("Tries of a job", {200: d.Attempts}, (404,), (_JOB,), operation_id="list_job_attempts")
 balance = _operation("Credits of the tenant", {200: d.BalanceDocument}, operation_id="get_balance")
 job_types = _operation("What may be submitted", {200: d.JobTypeList}, operation_id="list_job_types")

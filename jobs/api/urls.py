@@ -9,6 +9,7 @@ urlpatterns = [
     path("v1/jobs/<str:job>", jobs.JobDetail.as_view()),
     path("v1/jobs/<str:job>/result", jobs.JobResult.as_view()),
     path("v1/jobs/<str:job>/cancel", jobs.JobCancel.as_view()),
+    path("v1/jobs/<str:job>/replay", jobs.JobReplay.as_view()),
     path("v1/jobs/<str:job>/moves", jobs.JobMoves.as_view()),
     path("v1/jobs/<str:job>/attempts", jobs.JobAttempts.as_view()),
     path("v1/balance", account.Balance.as_view()),

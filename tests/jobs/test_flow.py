@@ -15,6 +15,7 @@ from jobs.flow import FLOW, WOKEN_BY
 from jobs.models import Attempt, Job
 from jobs.states import JOB
 from jobs.sweep import _VERBS
+from pool import transitions as sessions
 from pool.models import Resource
 from pool.states import RESOURCE
 from tests import factories
@@ -32,11 +33,11 @@ SILENT = {
     "job cancel": "an end; its session tells by itself that it is free",
     "job cancel_ended": "an end",
     "job expire": "an end",
-    "job replay": "not taken by any verb yet",
+    "job replay": "the turn it is given wakes the claim",
     "resource reserve": "the job's own assign wakes its dispatch",
     "resource use": "the call follows",
     "resource disable": "out of use",
-    "resource retire": "out of use",
+    "resource quarantine": "it rests until its time",
 }
 
 
@@ -134,7 +135,7 @@ def test_each_commit_wakes_what_the_table_says(published: Any) -> None:
     assert published() == []  # no session is free: the next one that gets free wakes the claim
 
     Resource.objects.update(available_at="2026-01-01T00:00:00Z")
-    transitions.release([session])
+    sessions.release([session])
     assert published() == [("jobs.assign", [pool])]
 
 

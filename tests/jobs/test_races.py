@@ -12,7 +12,9 @@ from credits import ledger
 from jobs import admission, transitions
 from jobs.models import Attempt, Job, JobType
 from jobs.queries import claim
+from jobs.replays import NotReplayable
 from jobs.states import JOB
+from pool import transitions as sessions
 from pool.models import Resource
 from tenants.models import Tenant
 from tests import db, factories
@@ -228,3 +230,40 @@ def test_a_finish_locks_wallets_in_their_order_whatever_the_ends_are() -> None:
             cursor.execute("SET LOCAL lock_timeout = '100ms'")
         ledger.lock_wallets([later.pk])
     assert other.result(RACE_SECONDS) == 2
+
+
+def test_of_two_replays_one_begins_a_run() -> None:
+    job = factories.at("failed")
+
+    def replay() -> bool:
+        try:
+            transitions.replay(job.pk)
+        except NotReplayable:
+            return False
+        return True
+
+    assert second_waits(replay, replay) == (True, False)
+    assert standing(job) == ("pending", "available", 0, 10)
+    assert job.run == 2
+
+
+def test_a_session_that_is_taken_while_it_is_disabled_runs_its_job_first() -> None:
+    job = factories.at("pending")
+    session = Resource.objects.get().pk
+    assert second_waits(lambda: transitions.assign(job.pool_id), lambda: sessions.disable([session], "banned")) == (
+        1,
+        1,
+    )
+    assert standing(job) == ("assigned", "reserved", 1, 10)
+    transitions.cancel(job.pk)
+    assert standing(job)[1] == "offline"
+
+
+def test_an_assign_passes_a_session_that_is_being_drained() -> None:
+    job = factories.at("pending")
+    session = Resource.objects.get().pk
+    assert second_passes(lambda: sessions.drain([session], "planned"), lambda: transitions.assign(job.pool_id)) == (
+        1,
+        0,
+    )
+    assert standing(job) == ("pending", "available", 0, 10)

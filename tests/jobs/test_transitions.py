@@ -9,6 +9,7 @@ import pytest
 from jobs import transitions
 from jobs.findings import Finding, Flight
 from jobs.models import Attempt, Job
+from pool import transitions as sessions
 from tests import db, factories
 from upstream.calls import Outcome
 
@@ -23,7 +24,7 @@ VERBS: dict[str, Callable[[Job], Any]] = {
     "verify": lambda job: transitions.verify([job.pk], factories.HOLDER),
     "doubt": lambda job: transitions.doubt([job.pk]),
     "finish": lambda job: transitions.finish([job.pk]),
-    "release": lambda job: transitions.release([factories.session_of(job).pk] if job.attempts else [10**9]),
+    "release": lambda job: sessions.release([factories.session_of(job).pk] if job.attempts else [10**9]),
     "come_due": lambda job: transitions.come_due([job.pk]),
     "expire": lambda job: transitions.expire([job.pk]),
     "cancel": lambda job: transitions.cancel(job.pk),

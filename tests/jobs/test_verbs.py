@@ -9,6 +9,7 @@ from credits.errors import InsufficientCredits
 from credits.models import Hold
 from jobs import transitions
 from jobs.models import Attempt, Job
+from pool import transitions as sessions
 from tests import db, factories
 from tests.factories import MICRO, money, session_of
 from upstream.calls import Outcome
@@ -206,9 +207,9 @@ def test_a_busy_upstream_costs_no_try_and_cools_the_session_as_long_as_it_asks()
     # The session rests as long as the upstream asks; the job may take another one at once.
     assert job.due_at is not None
     assert (job.due_at - before).total_seconds() < 2
-    assert transitions.release([session.pk]) == 0
+    assert sessions.release([session.pk]) == 0
     db.let_time_pass(6)
-    assert transitions.release([session.pk]) == 1
+    assert sessions.release([session.pk]) == 1
 
 
 def test_a_credential_that_is_refused_rests_the_session_and_the_job_moves_on() -> None:
@@ -227,9 +228,9 @@ def test_a_cooldown_is_kept_between_two_jobs() -> None:
     assert session_of(job).state == "cooldown"
     assert transitions.assign(job.pool_id) == 0
     db.let_time_pass(1)
-    assert transitions.release([session_of(job).pk]) == 0
+    assert sessions.release([session_of(job).pk]) == 0
     db.let_time_pass(1.1)
-    assert transitions.release([session_of(job).pk]) == 1
+    assert sessions.release([session_of(job).pk]) == 1
     assert transitions.assign(job.pool_id) == 1
     assert session_of(other).pk == session_of(job).pk
 

@@ -6,6 +6,7 @@ from django.db import transaction
 from jobs import transitions
 from jobs.models import Job, JobMove
 from jobs.states import JOB
+from pool import transitions as sessions
 from pool.models import Resource, ResourceMove
 from pool.states import RESOURCE
 from statemachine.actors import acting_as, current_actor
@@ -35,7 +36,7 @@ def test_the_life_of_a_job_can_be_read_from_its_moves() -> None:
 def test_the_life_of_a_session_can_be_read_from_its_moves() -> None:
     job = factories.at("completed", factories.make_job_type(factories.make_pool(cooldown_ms=1_000)))
     db.let_time_pass(2)
-    assert transitions.release([factories.session_of(job).pk]) == 1
+    assert sessions.release([factories.session_of(job).pk]) == 1
     assert list(ResourceMove.objects.order_by("id").values_list("from_state", "to_state")) == [
         ("", "available"),
         ("available", "reserved"),
