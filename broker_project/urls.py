@@ -5,11 +5,13 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularSwaggerView
 
 from broker_project import errors, openapi
+from broker_project.control import live_page
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
     path("v1/openapi.json", openapi.document, name="openapi"),
     path("docs", SpectacularSwaggerView.as_view(url_name="openapi"), name="docs"),
     path("problems/<slug:code>", errors.explain, name="problem"),
+    path("admin/live", live_page.numbers, name="live"),
     path("admin/", admin.site.urls),
 ]

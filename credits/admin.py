@@ -1,40 +1,97 @@
-"""The ledger in the admin: to look at, never to edit. Money moves by `ledger.py` alone."""
+"""The ledger in the admin, in credits: to look at, never to edit. Money moves by `ledger.py` alone."""
+
+from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from credits.models import Account, Balance, Hold, Transfer
+from credits.pricing import short_text
 from statemachine.admin import ReadOnlyAdmin
+from tenants.models import Tenant
+
+
+def amount(field: str, title: str = "") -> Any:
+    """A column that shows `field` (micro-credits) in credits."""
+
+    @admin.display(description=title or field.replace("_", " "), ordering=field)
+    def show(row: Any) -> str:
+        value = getattr(row, field)
+        return "–" if value is None else short_text(value)
+
+    return show
+
+
+def owner(account: Account) -> str:
+    """Whose account it is."""
+    if account.owner_id is None:
+        return account.kind
+    return str(Tenant.objects.filter(pk=account.owner_id).first() or account.owner_id)
+
+
+class OfTenant(ReadOnlyAdmin):
+    """Found by the tenant's name; `account_path` leads from a row to its account."""
+
+    account_path = "account__"
+    search_fields = ["pk"]
+    search_help_text = "The tenant's name"
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        del request
+        for word in search_term.split():
+            tenants = Tenant.objects.filter(name__icontains=word).values_list("pk", flat=True)
+            queryset = queryset.filter(**{f"{self.account_path}owner_id__in": list(tenants[:1000])})
+        return queryset, False
 
 
 @admin.register(Account)
-class AccountAdmin(ReadOnlyAdmin):
-    list_display = ["id", "ledger", "kind", "owner_id"]
+class AccountAdmin(OfTenant):
+    account_path = ""
+    list_display = ["id", "ledger", "kind", owner]
     list_filter = ["kind"]
-    search_fields = ["=owner_id"]
     ordering = ["id"]
 
 
 @admin.register(Balance)
-class BalanceAdmin(ReadOnlyAdmin):
-    list_display = ["account", "posted", "held", "credit_limit", "hard_floor"]
+class BalanceAdmin(OfTenant):
+    list_display = ["tenant", amount("posted"), amount("held"), amount("credit_limit"), amount("hard_floor")]
     list_select_related = ["account"]
-    search_fields = ["=account__owner_id"]
     ordering = ["account"]
+
+    def tenant(self, balance: Balance) -> str:
+        return owner(balance.account)
 
 
 @admin.register(Hold)
 class HoldAdmin(ReadOnlyAdmin):
-    list_display = ["id", "account", "job_id", "run", "status", "amount", "captured", "overrun", "reason", "created_at"]
+    list_display = ["id", "tenant", "job_id", "run", "status", amount("amount"), amount("captured"), amount("overrun"),
+                    "reason", "created_at"]  # fmt: skip
     list_select_related = ["account"]
     list_filter = ["status"]
     search_fields = ["=job_id"]
+    search_help_text = "Job id"
     ordering = ["-id"]
+
+    def tenant(self, hold: Hold) -> str:
+        return owner(hold.account)
 
 
 @admin.register(Transfer)
 class TransferAdmin(ReadOnlyAdmin):
-    list_display = ["id", "op_key", "code", "debit", "credit", "amount", "created_at"]
+    list_display = ["id", "op_key", "code", "from_account", "to_account", amount("amount"), "created_at"]
     list_select_related = ["debit", "credit"]
     list_filter = ["code"]
-    search_fields = ["=op_key"]
+    search_fields = ["=op_key", "=hold__job_id"]
+    search_help_text = "The entry's key, or a job id"
     ordering = ["-id"]
+
+    @admin.display(description="from")
+    def from_account(self, transfer: Transfer) -> str:
+        return owner(transfer.debit)
+
+    @admin.display(description="to")
+    def to_account(self, transfer: Transfer) -> str:
+        return owner(transfer.credit)

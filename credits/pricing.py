@@ -4,7 +4,7 @@ from decimal import ROUND_CEILING, Decimal
 
 from credits.errors import PriceError
 
-__all__ = ["MAX_CREDITS", "MICRO", "PriceError", "decimal_text", "to_micro"]
+__all__ = ["MAX_CREDITS", "MICRO", "PriceError", "decimal_text", "short_text", "to_micro"]
 
 MICRO = 1_000_000  # micro-credits in one credit
 MAX_CREDITS = 1_000_000_000  # of one price; keeps every sum far inside a bigint
@@ -35,3 +35,8 @@ def decimal_text(micro: int) -> str:
     """Micro-credits as a decimal text with six places: 12_000_000 is "12.000000"."""
     whole, rest = divmod(abs(micro), MICRO)
     return f"{'-' if micro < 0 else ''}{whole}.{rest:06d}"
+
+
+def short_text(micro: int) -> str:
+    """Micro-credits as a person reads them: 2_500_000 is "2.5", 1_000_000_000 is "1,000"."""
+    return f"{(Decimal(micro) / MICRO).normalize():,f}"

@@ -1,9 +1,19 @@
-"""Job types, jobs, attempts and their history in the admin, to look at."""
+"""Job types, jobs, their attempts and history in the admin: to look at and to find."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
+from credits.pricing import short_text
 from jobs.models import Attempt, Evidence, Job, JobMove, JobType, Line
+from jobs.states import JOB
 from statemachine.admin import ReadOnlyAdmin
+from tenants.models import Tenant
 
 
 @admin.register(JobType)
@@ -12,29 +22,81 @@ class JobTypeAdmin(ReadOnlyAdmin):
     list_select_related = ["pool"]
     list_filter = ["pool", "delivery", "accepting"]
     search_fields = ["name"]
+    main_fields = ["name", "pool", "price", "settle", "overrun", "delivery", "max_runtime_ms", "accepting", "version"]
     ordering = ["name"]
+
+
+class Only(admin.SimpleListFilter):
+    """What an operator looks for first."""
+
+    title, parameter_name = "only", "only"
+
+    def lookups(self, request: Any, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ARG002  Django's signature
+        return [("dead_letters", "dead letters"), ("open", "not ended"), ("flagged", "flagged")]
+
+    def queryset(self, request: Any, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002
+        match self.value():
+            case "dead_letters":
+                return queryset.filter(state="failed", dismissed_at=None)
+            case "open":
+                return queryset.exclude(state__in=JOB.terminal)
+            case "flagged":
+                return queryset.exclude(flagged="")
+        return queryset
 
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = [
-        "id",
-        "tenant",
-        "type",
-        "state",
-        "run",
-        "attempts",
-        "turn",
-        "due_at",
-        "price",
-        "charged",
-        "created_at",
-    ]
+    list_display = ["id", "tenant", "type", "state", "why", "run", "attempts", "price_in_credits", "charged_credits",
+                    "created_at"]  # fmt: skip
     list_select_related = ["tenant", "type"]
-    list_filter = ["state", "type", "pool"]
-    search_fields = ["=id", "=idempotency_key"]
-    exclude = ["fingerprint"]
+    list_filter = [Only, "state", "type", "pool"]
+    search_fields = ["id"]
+    search_help_text = (
+        "Job id, tenant, type, state, dispatch key, idempotency key or the upstream's reference; all words must fit."
+    )
+    exclude = ["fingerprint", "price", "charged"]
+    readonly_fields = ["price_in_credits", "charged_credits"]
+    main_fields = ["tenant", "type", "state", "run", "error", "price_in_credits", "charged_credits"]
     ordering = ["-id"]
+
+    @admin.display(description="why")
+    def why(self, job: Job) -> str:
+        """The code of its error."""
+        return job.error["code"] if job.error else ""
+
+    @admin.display(description="price", ordering="price")
+    def price_in_credits(self, job: Job) -> str:
+        return short_text(job.price)
+
+    @admin.display(description="charged", ordering="charged")
+    def charged_credits(self, job: Job) -> str:
+        return short_text(job.charged)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Each word by the one index that fits it: a search over all columns at once would read all jobs."""
+        del request
+        for word in search_term.split():
+            queryset = queryset.filter(**next(_meanings(word)))
+        return queryset, False
+
+
+def _meanings(word: str) -> Iterator[dict[str, Any]]:
+    """What a word of a search may be; the first that exists counts."""
+    with suppress(ValueError):
+        yield {"pk": UUID(word)}
+    if word in JOB.states:
+        yield {"state": word}
+    if tenant := Tenant.objects.filter(name=word).first():
+        yield {"tenant": tenant}
+    if job_type := JobType.objects.filter(name=word).first():
+        yield {"type": job_type}
+    for attempts in (Attempt.objects.filter(reference=word), Attempt.objects.filter(dispatch_key=word)):
+        if ids := list(attempts.values_list("job_id", flat=True)[:100]):
+            yield {"pk__in": ids}
+    yield {"idempotency_key": word}
 
 
 @admin.register(JobMove)
@@ -42,6 +104,7 @@ class JobMoveAdmin(ReadOnlyAdmin):
     list_display = ["id", "subject_id", "from_state", "to_state", "cause", "actor", "at"]
     list_filter = ["to_state"]
     search_fields = ["=subject_id"]
+    search_help_text = "Job id"
     ordering = ["-id"]
 
 
@@ -60,7 +123,23 @@ class AttemptAdmin(ReadOnlyAdmin):
     ]
     list_select_related = ["job", "account__pool"]
     list_filter = ["phase", "verdict"]
-    search_fields = ["=dispatch_key", "=job__id"]
+    search_fields = ["=dispatch_key", "=reference", "=job__id"]
+    search_help_text = "Dispatch key, the upstream's reference, or job id"
+    main_fields = [
+        "job",
+        "resource",
+        "number",
+        "run",
+        "phase",
+        "verdict",
+        "error_code",
+        "error_message",
+        "reference",
+        "dispatch_key",
+        "opened_at",
+        "called_at",
+        "ended_at",
+    ]
     ordering = ["-id"]
 
 
@@ -70,6 +149,7 @@ class EvidenceAdmin(ReadOnlyAdmin):
     list_select_related = ["attempt"]
     list_filter = ["kind"]
     search_fields = ["=attempt__dispatch_key"]
+    search_help_text = "Dispatch key"
     ordering = ["-id"]
 
 

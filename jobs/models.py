@@ -142,6 +142,7 @@ class JobMove(Move):
     subject_id = models.UUIDField(db_index=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "move of a job", "moves of jobs"
         triggers = history_triggers()
 
 

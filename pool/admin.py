@@ -1,4 +1,4 @@
-"""Pools, accounts and sessions in the admin, to look at. Sealed credentials are never shown."""
+"""Pools, accounts and sessions in the admin, to look at and to find. Sealed credentials are never shown."""
 
 from django.contrib import admin
 
@@ -11,6 +11,7 @@ class PoolAdmin(ReadOnlyAdmin):
     list_display = ["name", "order", "window", "cooldown_ms", "accepting", "created_at"]
     list_filter = ["order", "accepting"]
     search_fields = ["name"]
+    main_fields = ["name", "order", "window", "cooldown_ms", "accepting"]
     ordering = ["name"]
 
 
@@ -19,17 +20,31 @@ class UpstreamAccountAdmin(ReadOnlyAdmin):
     list_display = ["name", "pool", "sessions", "base_url", "labels", "created_at"]
     list_select_related = ["pool"]
     list_filter = ["pool"]
-    search_fields = ["name"]
+    search_fields = ["name", "pool__name"]
     exclude = ["sealed_credential"]
+    main_fields = ["pool", "name", "sessions", "base_url", "labels"]
     ordering = ["pool", "name"]
 
 
 @admin.register(Resource)
 class ResourceAdmin(ReadOnlyAdmin):
-    list_display = ["id", "account", "number", "state", "accepting", "fence", "job_id", "available_at", "reason"]
+    list_display = ["id", "account", "number", "state", "accepting", "job_id", "available_at", "reason", "note"]
     list_select_related = ["account__pool"]
     list_filter = ["state", "accepting", "pool"]
-    search_fields = ["account__name", "=job_id"]
+    search_fields = ["account__name", "=job_id", "=state"]
+    search_help_text = "Account, job id or state"
+    main_fields = [
+        "account",
+        "number",
+        "state",
+        "accepting",
+        "job_id",
+        "available_at",
+        "reason",
+        "note",
+        "disabled",
+        "rest_until",
+    ]
     ordering = ["id"]
 
 
@@ -38,4 +53,5 @@ class ResourceMoveAdmin(ReadOnlyAdmin):
     list_display = ["id", "subject_id", "from_state", "to_state", "cause", "actor", "at"]
     list_filter = ["to_state"]
     search_fields = ["=subject_id"]
+    search_help_text = "Number of the session"
     ordering = ["-id"]

@@ -48,6 +48,7 @@ class UpstreamAccount(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        verbose_name, verbose_name_plural = "account", "accounts"
         constraints = [models.UniqueConstraint(fields=["pool", "name"], name="account_name_once_per_pool")]
 
     def __str__(self) -> str:
@@ -88,6 +89,7 @@ class Resource(models.Model):
     version = models.BigIntegerField(default=0)
 
     class Meta:
+        verbose_name, verbose_name_plural = "session", "sessions"
         constraints = [
             models.UniqueConstraint(fields=["account", "number"], name="resource_number_once_per_account"),
             models.CheckConstraint(
@@ -107,6 +109,7 @@ class ResourceMove(Move):
     subject_id = models.BigIntegerField(db_index=True)
 
     class Meta:
+        verbose_name, verbose_name_plural = "move of a session", "moves of sessions"
         triggers = history_triggers()
 
 

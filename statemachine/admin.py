@@ -1,18 +1,50 @@
-"""Rows that move by verbs alone: in the admin they are to look at, never to edit."""
+"""Rows that move by verbs alone: in the admin they are looked at, and operated by what is offered; never edited."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import cached_property
+
+from statemachine.operating import Page, rows_of
+from statemachine.operations import MOST_ROWS, Operation, operations_of, sections_of
 
 if TYPE_CHECKING:
-    ModelAdmin = admin.ModelAdmin[Any]
+    from django.contrib.admin import ModelAdmin as _ModelAdmin
+
+    ModelAdmin = _ModelAdmin[Any]
 else:
-    ModelAdmin = admin.ModelAdmin
+    from unfold.admin import ModelAdmin
+
+MOST_COUNTED = 10_000
+
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]
+    """Counts no further than a person pages: counting a million rows to show fifty takes seconds."""
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows there are, at most MOST_COUNTED."""
+        rows: Any = self.object_list
+        return int(rows.order_by()[:MOST_COUNTED].count())
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    show_full_result_count = False  # counting a million rows to show fifty
+    """Lists and pages to look at. Who may change rows of the model may do what is offered for it."""
+
+    show_full_result_count = False
     list_per_page = 50
+    paginator = BoundedPaginator
+    list_fullwidth = True
+    compressed_fields = True
+    change_form_outer_before_template = "berth/buttons.html"
+    change_form_outer_after_template = "berth/sections.html"
+    main_fields: ClassVar[Sequence[str]] = ()  # shown first; the others are folded away. Empty: all are shown
 
     def has_add_permission(self, *_args: Any, **_kwargs: Any) -> bool:
         return False
@@ -22,3 +54,62 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def has_delete_permission(self, *_args: Any, **_kwargs: Any) -> bool:
         return False
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """The main fields, then the rest, folded."""
+        fields = self.get_fields(request, obj)
+        if not self.main_fields:
+            return [(None, {"fields": fields})]
+        rest = [name for name in fields if name not in self.main_fields]
+        return [(None, {"fields": self.main_fields}), ("More", {"fields": rest, "classes": ["collapse"]})]
+
+    def may_operate(self, request: HttpRequest) -> bool:
+        """Whether this operator has Django's permission to change rows of the model."""
+        return bool(request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}"))
+
+    def get_urls(self) -> list[URLPattern]:
+        """One page per operation, beside those of Django."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}_do"
+        own = path("do/<slug:operation>", self.admin_site.admin_view(self.do_view), name=name)
+        return [own, *super().get_urls()]
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """The operations in the menu of the list: each leads to its page with the chosen rows."""
+        if not self.may_operate(request):
+            return {}
+        return {op.name: (partial(_choose, op), op.name, op.title) for op in operations_of(self.model)}
+
+    def do_view(self, request: HttpRequest, operation: str) -> HttpResponse:
+        """The page of one operation."""
+        if not self.may_operate(request):
+            raise PermissionDenied
+        found = next((each for each in operations_of(self.model) if each.name == operation), None)
+        if found is None:
+            raise Http404
+        return Page(self, found, request).answer()
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Adds the buttons of what may be done, and what is told beside the fields."""
+        row = next(iter(rows_of(self, request, [object_id])), None)
+        offered = operations_of(self.model) if row is not None and self.may_operate(request) else ()
+        more = {
+            "buttons": [(op, self.address_of(op, object_id)) for op in offered if op.concerns(row)],
+            "sections": [] if row is None else sections_of(row),
+        }
+        return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
+
+    def address_of(self, operation: Operation, ids: str) -> str:
+        """Where `operation` is done to the rows `ids`."""
+        name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_do"
+        return f"{reverse(name, args=[operation.name])}?ids={ids}"
+
+
+def _choose(operation: Operation, admin: ReadOnlyAdmin, request: HttpRequest, queryset: Any) -> HttpResponse | None:
+    """From the list to the page of the operation. `queryset` may be all that matches a search: too many are refused."""
+    ids = [str(pk) for pk in queryset.values_list("pk", flat=True)[: MOST_ROWS + 1]]
+    if len(ids) > MOST_ROWS:
+        messages.error(request, f"At most {MOST_ROWS} rows at once; choose fewer.")
+        return None
+    return HttpResponseRedirect(admin.address_of(operation, ",".join(ids)))

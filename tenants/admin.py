@@ -11,6 +11,7 @@ class TenantAdmin(ReadOnlyAdmin):
     list_display = ["name", "share", "billing", "max_running", "max_priority", "accepting", "created_at"]
     list_filter = ["billing", "accepting"]
     search_fields = ["name"]
+    main_fields = ["name", "billing", "share", "max_running", "accepting"]
     ordering = ["name"]
 
 

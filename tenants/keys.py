@@ -57,6 +57,14 @@ def issue(tenant: Tenant, name: str = "", scopes: Iterable[str] = DEFAULT_SCOPES
     return body + _check(body)
 
 
+def revoke(key_id: int) -> bool:
+    """The key is refused from now on, within a second everywhere. False: it was revoked before.
+
+    One conditional update of its row: a second caller waits there and finds it revoked.
+    """
+    return bool(ApiKey.objects.filter(pk=key_id, revoked_at=None).update(revoked_at=Now()))
+
+
 def verify(key: str) -> ApiKey | None:
     """The valid, unrevoked, unexpired key with its tenant, or None. The answer may be a second old."""
     form = _FORM.fullmatch(key)

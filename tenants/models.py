@@ -52,5 +52,8 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta:
+        verbose_name, verbose_name_plural = "API key", "API keys"
+
     def __str__(self) -> str:
         return f"{self.tenant.name}/{self.public_id}"

@@ -1,0 +1,145 @@
+"""What an operator may do to sessions: one by one, or all those of an account or a pool."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django import forms
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
+
+from broker_project.control.words import several
+from pool import transitions
+from pool.models import Resource
+from statemachine.operations import Effect, Operation, Refused
+
+LONGEST_REASON = 300
+LONGEST_MINUTES = int(transitions.LONGEST_QUARANTINE_SECONDS // 60)
+_RUNS = ("reserved", "busy")
+
+
+class Why(forms.Form):
+    """The reason, for whoever finds the session so."""
+
+    reason = forms.CharField(
+        max_length=LONGEST_REASON,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Shown at the session, with your name.",
+    )
+
+
+class WhyAndHowLong(Why):
+    """A quarantine ends by itself."""
+
+    minutes = forms.IntegerField(
+        min_value=1,
+        max_value=LONGEST_MINUTES,
+        initial=30,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text=f"From now; at most {LONGEST_MINUTES} (30 days). A longer rest stays.",
+    )
+
+
+class SessionsOperation(Operation):
+    """Acts on the sessions of a row: `of` finds them."""
+
+    then: ClassVar[str]
+
+    def __init__(self, of: Callable[[Any], Any]) -> None:
+        self.of = of
+
+    def effects(self, rows: Sequence[Any], data: Mapping[str, Any]) -> list[Effect]:
+        return [self._effect(row, list(self.of(row)), data) for row in rows]
+
+    def perform(self, row: Any, data: Mapping[str, Any]) -> str:
+        ids = [session.pk for session in self.of(row)]
+        changed = self.act(ids, data)
+        if not changed:
+            raise Refused("nothing was left to change")
+        return f"{several(changed, 'session')} changed"
+
+    def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
+        """Takes the verb; how many sessions changed."""
+        raise NotImplementedError
+
+    def changes(self, session: Resource) -> bool:
+        """Whether there is something left to change at this session."""
+        raise NotImplementedError
+
+    def _effect(self, row: Any, found: Sequence[Resource], data: Mapping[str, Any]) -> Effect:
+        now = ", ".join(f"{number} {state}" for state, number in sorted(Counter(map(_standing, found)).items()))
+        changing = [session for session in found if self.changes(session)]
+        if not changing:
+            return Effect(row, now or "no sessions", "", "nothing is left to change")
+        running = sum(session.state in _RUNS for session in changing)
+        later = f", {running} of them when what runs there has ended" if running else ""
+        return Effect(row, now, f"{several(len(changing), 'session')} {self.then.format(**data)}{later}")
+
+
+class Drain(SessionsOperation):
+    """Nothing new begins; what runs ends."""
+
+    name, title, icon, form = "drain", "Drain", "water_drop", Why
+    says = "Nothing new begins on these sessions; what runs on them ends as usual."
+    then = "accept no job"
+
+    def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
+        return transitions.drain(ids, _note(data))
+
+    def changes(self, session: Resource) -> bool:
+        return session.accepting
+
+
+class Disable(SessionsOperation):
+    """Offline, at once or when what runs has ended."""
+
+    name, title, icon, form = "disable", "Disable", "block", Why
+    says = "The sessions go offline: at once, or when the job that runs on them has ended. Enable puts them back."
+    then = "go offline"
+
+    def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
+        return transitions.disable(ids, _note(data))
+
+    def changes(self, session: Resource) -> bool:
+        return not session.disabled
+
+
+class Quarantine(SessionsOperation):
+    """A rest with an end."""
+
+    name, title, icon, form = "quarantine", "Quarantine", "timer_pause", WhyAndHowLong
+    says = "The sessions rest for a time: from now, or from when the job that runs on them has ended."
+    then = "rest until {minutes} minutes from now"
+
+    def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
+        return transitions.quarantine(ids, timedelta(minutes=data["minutes"]).total_seconds(), _note(data))
+
+    def changes(self, session: Resource) -> bool:
+        return session.state != "offline"
+
+
+class Enable(SessionsOperation):
+    """Takes back drain, disable and quarantine."""
+
+    name, title, icon = "enable", "Enable", "play_circle"
+    says = "Drained, disabled and quarantined sessions take jobs again. A rest the upstream asked for is not cut short."
+    then = "take jobs again"
+
+    def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
+        return transitions.enable(ids)
+
+    def changes(self, session: Resource) -> bool:
+        return session.disabled or not session.accepting or session.rest_until is not None or session.state == "offline"
+
+
+def all_of(of: Callable[[Any], Any]) -> list[Operation]:
+    """The operations, acting on the sessions that `of` finds for a row."""
+    return [Drain(of), Enable(of), Quarantine(of), Disable(of)]
+
+
+def _note(data: Mapping[str, Any]) -> str:
+    return f"{data['reason']} ({data['actor']})"
+
+
+def _standing(session: Resource) -> str:
+    return session.state if session.accepting else f"{session.state}, draining"

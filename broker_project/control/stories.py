@@ -1,0 +1,156 @@
+"""What is told of a row beside its fields: the story of a job, the sessions of an account, a tenant's money and keys."""
+
+from typing import Any
+
+from django.conf import settings
+
+from broker_project.control.words import link_to, list_of, several
+from credits.models import Account, Balance, Hold, Transfer
+from credits.pricing import short_text
+from jobs.models import Attempt, Evidence, Job, JobMove
+from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
+from statemachine.operations import Link, Section
+from tenants.models import ApiKey, Tenant
+
+MOST = 50  # rows of one section
+
+
+def moves_of_job(job: Job) -> Section:
+    """Every move, with who made it and why."""
+    return _moves(JobMove.objects.filter(subject_id=job.pk))
+
+
+def moves_of_session(session: Resource) -> Section:
+    """The newest moves."""
+    return _moves(ResourceMove.objects.filter(subject_id=session.pk))
+
+
+def attempts_of(job: Job) -> Section:
+    """Every try, on which session, and what came of it."""
+    rows = Attempt.objects.filter(job=job).select_related("resource__account__pool").order_by("-number")[:MOST]
+    cells = [
+        [link_to(row, f"{row.number} (run {row.run})"), link_to(row.resource), row.phase, row.verdict or "–",
+         row.error_code or "–", row.reference or "–", _time(row.called_at), _time(row.ended_at)]
+        for row in rows
+    ]  # fmt: skip
+    columns = ["Attempt", "Session", "Phase", "Verdict", "Error", "Upstream's reference", "Called", "Ended"]
+    return Section("Attempts", columns, cells, "None yet.", _flower(job))
+
+
+def evidence_of(attempt: Attempt) -> Section:
+    """What was learned of it, from whomever and however late."""
+    rows = Evidence.objects.filter(attempt=attempt).order_by("-id")[:MOST]
+    return Section("Evidence", ["When", "Kind", "Fence", "Content"],
+                   [[_time(row.at), row.kind, row.fence, row.content] for row in rows])  # fmt: skip
+
+
+def money_of_job(job: Job) -> Section:
+    """What was held and charged, run by run."""
+    rows = Hold.objects.filter(job_id=job.pk).order_by("-run")[:MOST]
+    cells = [
+        [row.run, row.status, short_text(row.amount), "–" if row.captured is None else short_text(row.captured),
+         row.reason or "–", _time(row.created_at), _time(row.resolved_at)]
+        for row in rows
+    ]  # fmt: skip
+    columns = ["Run", "Hold", "Held", "Charged", "Why", "Held at", "Resolved at"]
+    return Section("Credits", columns, cells, "Nothing was held.")
+
+
+def wallet_of(tenant: Tenant) -> Section:
+    """Its balance, and the newest entries."""
+    account = Account.objects.filter(kind=Account.Kind.WALLET, owner_id=tenant.pk).first()
+    if account is None:
+        return Section("Credits", [], [], "No wallet.")
+    balance = Balance.objects.get(pk=account.pk)
+    said = f"{short_text(balance.posted)} posted, {short_text(balance.held)} held"
+    entries = Transfer.objects.filter(debit=account).union(Transfer.objects.filter(credit=account)).order_by("-id")
+    cells = [
+        [_time(row.created_at), row.code, short_text(row.amount if row.credit_id == account.pk else -row.amount)]
+        for row in entries[:10]
+    ]
+    return Section(f"Credits: {said}", ["When", "Entry", "Amount"], cells, "No entries yet.")
+
+
+def keys_of(tenant: Tenant) -> Section:
+    """Its API keys; their secrets are kept nowhere."""
+    rows = ApiKey.objects.filter(tenant=tenant).order_by("-id")[:MOST]
+    cells = [
+        [
+            link_to(row, row.public_id),
+            row.name or "–",
+            ", ".join(row.scopes),
+            _time(row.last_used_at),
+            _time(row.revoked_at),
+        ]
+        for row in rows
+    ]
+    return Section("API keys", ["Key", "Name", "Scopes", "Last used", "Revoked"], cells)
+
+
+def jobs_of(tenant: Tenant) -> Section:
+    """The newest jobs."""
+    rows = Job.objects.filter(tenant=tenant).select_related("type").order_by("-id")[:10]
+    cells = [[link_to(row), row.type.name, row.state, short_text(row.charged), _time(row.created_at)] for row in rows]
+    more = [list_of(Job, "all", tenant__id__exact=tenant.pk)]
+    return Section("Newest jobs", ["Job", "Type", "State", "Charged", "Submitted"], cells, links=more)
+
+
+def sessions_of(account: UpstreamAccount) -> Section:
+    """Every session and where it stands."""
+    return _sessions(Resource.objects.filter(account=account).order_by("number")[:MOST])
+
+
+def accounts_of(pool: Pool) -> Section:
+    """The accounts with their sessions."""
+    rows = UpstreamAccount.objects.filter(pool=pool).order_by("name")[:MOST]
+    cells = [[link_to(row), several(row.sessions, "session"), row.base_url or "–"] for row in rows]
+    more = [list_of(Resource, "sessions", pool__id__exact=pool.pk), list_of(Job, "jobs", pool__id__exact=pool.pk)]
+    return Section("Accounts", ["Account", "Sessions", "Address"], cells, links=more)
+
+
+def last_job_of(session: Resource) -> Section:
+    """The jobs it was given to, newest first."""
+    rows = Attempt.objects.filter(resource=session).order_by("-id")[:10] if session.job_id else []
+    cells = [
+        [
+            Link(str(row.job_id), link_to(Job(pk=row.job_id)).address),
+            row.phase,
+            row.verdict or "–",
+            _time(row.opened_at),
+        ]
+        for row in rows
+    ]
+    return Section("Newest attempts", ["Job", "Phase", "Verdict", "Opened"], cells)
+
+
+def _sessions(rows: Any) -> Section:
+    cells = [
+        [
+            link_to(row),
+            row.state,
+            "yes" if row.accepting else "no",
+            _time(row.available_at),
+            row.reason or row.note or "–",
+        ]
+        for row in rows
+    ]
+    return Section("Sessions", ["Session", "State", "Accepts", "Rests until", "Why"], cells)
+
+
+def _moves(rows: Any) -> Section:
+    cells = [
+        [_time(row.at), row.from_state or "–", row.to_state, row.cause, row.actor]
+        for row in rows.order_by("-id")[:MOST]
+    ]
+    return Section("History", ["When", "From", "To", "Cause", "Actor"], cells)
+
+
+def _flower(job: Job) -> list[Link]:
+    """Flower's list of tasks, searched by the job's id: its `name` parameter takes a whole search."""
+    return [Link("its tasks in Flower", f"{settings.FLOWER_URL}/tasks?name=jobs%20args:{job.pk}")] * bool(
+        settings.FLOWER_URL
+    )
+
+
+def _time(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S.%f}"[:-3] if moment else "–"

@@ -1,0 +1,26 @@
+"""How the pages say places and numbers."""
+
+from typing import Any
+
+from django.db.models import Model
+from django.urls import reverse
+
+from statemachine.operations import Link
+
+
+def link_to(row: Model, text: str = "") -> Link:
+    """A link to the page of `row` in the admin."""
+    names = row._meta
+    return Link(text or str(row), reverse(f"admin:{names.app_label}_{names.model_name}_change", args=[row.pk]))
+
+
+def list_of(model: type[Model], text: str, **filters: Any) -> Link:
+    """A link to the list of `model` in the admin, filtered."""
+    query = "&".join(f"{name}={value}" for name, value in filters.items())
+    names = model._meta
+    return Link(text, f"{reverse(f'admin:{names.app_label}_{names.model_name}_changelist')}?{query}")
+
+
+def several(number: int, noun: str) -> str:
+    """`1 session`, `3 sessions`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,1 @@
+"""How the pages write times: in UTC, the year first, to the second."""

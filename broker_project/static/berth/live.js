@@ -1,0 +1,121 @@
+// The live page: asks for the numbers every two seconds and redraws what changed. While nobody looks, it does not ask.
+"use strict";
+
+const EVERY_MS = 2000;
+const KEPT = 90; // points of the small curves: three minutes
+const root = document.getElementById("berth-live");
+const stateLine = document.getElementById("berth-live-state");
+const history = new Map(); // pool id → {depth: [], throughput: []}
+
+function element(tag, classes, text) {
+  const made = document.createElement(tag);
+  if (classes) made.className = classes;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function whole(number) {
+  return Math.round(number).toLocaleString("en-US");
+}
+
+function seconds(value) {
+  if (value < 1) return "under 1 s";
+  if (value < 120) return `${Math.round(value)} s`;
+  if (value < 7200) return `${Math.round(value / 60)} min`;
+  return `${Math.round(value / 3600)} h`;
+}
+
+function curve(points) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  svg.setAttribute("viewBox", "0 0 90 20");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("class", "berth-curve");
+  svg.setAttribute("aria-hidden", "true");
+  const top = Math.max(...points, 0.001);
+  const line = document.createElementNS(space, "polyline");
+  const from = KEPT - points.length;
+  line.setAttribute("points", points.map((y, i) => `${from + i},${19 - (18 * y) / top}`).join(" "));
+  svg.append(line);
+  return svg;
+}
+
+function figure(name, value, address, points) {
+  const box = element(address ? "a" : "div", "berth-figure");
+  if (address) box.href = address;
+  box.append(element("b", "", value), element("span", "", name));
+  if (points) box.append(curve(points));
+  return box;
+}
+
+function cell(session) {
+  const made = element("a", `berth-cell s-${session.state}${session.accepting ? "" : " draining"}`);
+  made.href = `${root.dataset.session}${session.id}/change/`;
+  const rest = session.state === "cooldown" && session.until ? ` until ${session.until.slice(11, 19)}` : "";
+  const job = session.job ? ` with job ${session.job}` : "";
+  const said = `${session.name}: ${session.state}${rest}${job}${session.accepting ? "" : ", draining"}`;
+  made.title = session.reason ? `${said} (${session.reason})` : said;
+  made.setAttribute("aria-label", made.title);
+  return made;
+}
+
+function remember(pool) {
+  const kept = history.get(pool.id) || { depth: [], throughput: [] };
+  history.set(pool.id, kept);
+  for (const [points, value] of [[kept.depth, pool.depth], [kept.throughput, pool.throughput_per_second]]) {
+    points.push(value);
+    if (points.length > KEPT) points.shift();
+  }
+  return kept;
+}
+
+function draw(pool) {
+  const kept = remember(pool);
+  const jobs = (query) => `${root.dataset.jobs}?pool__id__exact=${pool.id}&${query}`;
+  const card = element("section", "berth-pool");
+  const title = element("h2");
+  const link = element("a", "", pool.name);
+  link.href = `${root.dataset.pool}${pool.id}/change/`;
+  title.append(link);
+  if (!pool.accepting) title.append(element("small", "berth-refused", " closed: nothing new is assigned"));
+  const figures = element("div", "berth-figures");
+  figures.append(
+    figure("waiting", whole(pool.depth), jobs("state__exact=pending"), kept.depth),
+    figure("running", whole(pool.jobs.assigned + pool.jobs.processing), jobs("state__exact=processing")),
+    figure("ended per second", pool.throughput_per_second.toFixed(1), null, kept.throughput),
+    figure("sessions in use", `${Math.round(100 * pool.utilisation)} %`),
+    figure("lag", seconds(pool.lag_seconds)),
+    figure("oldest waiting", seconds(pool.oldest_waiting_seconds)),
+    figure("dead letters", whole(pool.dead_letters), jobs("only=dead_letters")),
+    figure("outcome unknown", whole(pool.unknown), null),
+  );
+  if (pool.dead_letters) figures.children[6].classList.add("berth-warns");
+  if (pool.unknown) figures.children[7].classList.add("berth-warns");
+  const grid = element("div", `berth-grid${pool.grid.length > 200 ? " dense" : ""}`);
+  grid.append(...pool.grid.map(cell));
+  if (!pool.grid.length) grid.append(element("p", "berth-quiet", "No sessions."));
+  card.append(title, figures, grid);
+  return card;
+}
+
+async function refresh() {
+  if (document.hidden) return;
+  try {
+    const answer = await fetch(root.dataset.numbers, { headers: { Accept: "application/json" }, redirect: "manual" });
+    if (answer.type === "opaqueredirect") return window.location.reload(); // logged out
+    if (!answer.ok) throw new Error(`answered ${answer.status}`);
+    const { pools } = await answer.json();
+    document.getElementById("berth-pools").replaceChildren(...pools.map(draw));
+    stateLine.textContent = pools.length
+      ? `Updated ${new Date().toLocaleTimeString()}, every two seconds.`
+      : "There are no pools yet: apply a configuration file with manage.py apply.";
+    stateLine.classList.remove("berth-refused");
+  } catch (error) {
+    stateLine.textContent = `No numbers: ${error.message}. Still asking; what is below is old.`;
+    stateLine.classList.add("berth-refused");
+  }
+}
+
+document.addEventListener("visibilitychange", refresh);
+refresh();
+setInterval(refresh, EVERY_MS);

@@ -1,0 +1,129 @@
+"""The page of an operation: what it needs, what it would do to each row, and doing it.
+
+First a form where one is needed, then the effect, then the deed: each row in a transaction of its own, recorded in the
+history of the rows by the verbs, and in the admin's own log with the reason.
+"""
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.options import get_content_type_for_model
+from django.core.exceptions import ValidationError
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from statemachine.actors import acting_as
+from statemachine.operations import MOST_ROWS, Operation, Refused
+
+logger = logging.getLogger(__name__)
+TEMPLATE = "berth/operation.html"
+DONE_TEMPLATE = "berth/shown_once.html"
+LONGEST_TOKEN = 64
+
+
+class Page:
+    """One request to the page of `operation` on rows of the model of `admin`."""
+
+    def __init__(self, admin: Any, operation: Operation, request: HttpRequest) -> None:
+        self.admin, self.operation, self.request = admin, operation, request
+        sent = request.POST if request.method == "POST" else request.GET
+        self.ids = [part for part in sent.get("ids", "").split(",") if part][:MOST_ROWS]
+        self.token = (sent.get("token") or uuid.uuid4().hex)[:LONGEST_TOKEN]
+        self.rows = rows_of(admin, request, self.ids)
+
+    def answer(self) -> HttpResponse:
+        """The form, the effect, or what was done."""
+        if not self.rows:
+            raise Http404("none of these rows exists")
+        needs = bool(self.operation.form.base_fields)
+        if self.request.method != "POST":
+            form = self.operation.form()
+            return self._show(form, None if needs else {})
+        form = self.operation.form(self.request.POST)
+        if not form.is_valid():
+            return self._show(form, None)
+        if "confirm" not in self.request.POST:
+            return self._show(form, form.cleaned_data)
+        return self._do(form.cleaned_data)
+
+    def _show(self, form: Any, data: Mapping[str, Any] | None) -> HttpResponse:
+        """`data` is None as long as the form has to be filled in."""
+        effects = None if data is None else self.operation.effects(self.rows, self._with_more(data))
+        context = {
+            "title": self.operation.title,
+            "operation": self.operation,
+            "form": form,
+            "rows": self.rows,
+            "effects": effects,
+            "can_be_done": any(not effect.refused for effect in effects or ()),
+            "ids": ",".join(self.ids),
+            "token": self.token,
+            "back": self._back(),
+        }
+        return self._page(TEMPLATE, context)
+
+    def _do(self, data: Mapping[str, Any]) -> HttpResponse:
+        given, told = self._with_more(data), []
+        for row in self.rows:
+            try:
+                with acting_as(given["actor"]):
+                    done = self.operation.perform(row, given)
+            except Refused as why:
+                messages.error(self.request, f"{row}: {why}")
+                continue
+            told.append((row, done))
+            self._record(row, "shown once" if self.operation.shows_once else done, data)
+            if not self.operation.shows_once:
+                messages.success(self.request, f"{row}: {done}")
+        if told and self.operation.shows_once:
+            page = self._page(DONE_TEMPLATE, {"title": self.operation.title, "told": told, "back": self._back()})
+            page["Cache-Control"] = "no-store"
+            return page
+        return HttpResponseRedirect(self._back())
+
+    def _with_more(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {**data, "actor": f"admin:{self.request.user.get_username()}", "token": self.token}
+
+    def _record(self, row: Model, done: str, data: Mapping[str, Any]) -> None:
+        given = ", ".join(f"{name}: {value}" for name, value in data.items())
+        said = f"{self.operation.title}: {done}" + (f" ({given})" if given else "")
+        logger.info("%s by %s: %s", row, self.request.user.get_username(), said)
+        LogEntry.objects.create(
+            user_id=int(self.request.user.pk or 0),
+            content_type_id=get_content_type_for_model(row).pk,
+            object_id=str(row.pk),
+            object_repr=str(row)[:200],
+            action_flag=CHANGE,
+            change_message=said[:2000],
+        )
+
+    def _back(self) -> str:
+        site, names = self.admin.admin_site.name, self.admin.opts
+        if len(self.rows) == 1:
+            return reverse(f"{site}:{names.app_label}_{names.model_name}_change", args=[self.rows[0].pk])
+        return reverse(f"{site}:{names.app_label}_{names.model_name}_changelist")
+
+    def _page(self, template: str, context: Mapping[str, Any]) -> HttpResponse:
+        common = self.admin.admin_site.each_context(self.request)
+        return TemplateResponse(self.request, template, {**common, "opts": self.admin.opts, **context})
+
+
+def rows_of(admin: Any, request: HttpRequest, ids: Sequence[str]) -> list[Any]:
+    """The rows with these ids that this operator may see, in the order of the ids; what is no id is passed over."""
+    key = admin.model._meta.pk
+    values = [value for text in ids if (value := _value(key, text)) is not None]
+    found = admin.get_queryset(request).in_bulk(values)
+    return [found[value] for value in dict.fromkeys(values) if value in found]
+
+
+def _value(key: Any, text: str) -> Any:
+    try:
+        return key.to_python(text)
+    except ValidationError:
+        return None

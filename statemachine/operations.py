@@ -1,0 +1,98 @@
+"""What an operator may do to rows in the admin, and what is told of a row beside its fields.
+
+An operation goes through verbs, shows its effect before it is done and is recorded under who did it. The layer that knows
+the verbs offers it to the admin of a model further down; `statemachine.operating` is the page of all of them.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django import forms
+from django.db.models import Model
+
+MOST_ROWS = 100  # of one operation: a larger set is done in several
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an operation would do to one row, in words; `refused` says why it would do nothing."""
+
+    row: Model
+    now: str
+    then: str
+    refused: str = ""
+
+
+class Refused(Exception):
+    """The verb did not do it; the message says why."""
+
+
+class Operation:
+    """One thing an operator may do. `form` asks for what it needs; its cleaned data come as `data`.
+
+    `data` has two more members: `actor` (as in the history) and `token`, the same when one page is sent twice.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    says: ClassVar[str]
+    icon: ClassVar[str]
+    form: ClassVar[type[forms.Form]] = forms.Form
+    shows_once: ClassVar[bool] = False  # what it returns is a secret: shown on a page of its own, kept nowhere
+
+    def concerns(self, row: Any) -> bool:
+        """Whether the button is worth showing at this row."""
+        return True
+
+    def effects(self, rows: Sequence[Any], data: Mapping[str, Any]) -> list[Effect]:
+        """What would happen to each row."""
+        raise NotImplementedError
+
+    def perform(self, row: Any, data: Mapping[str, Any]) -> str:
+        """Does it, in a transaction of its own; returns what was done, in words. Raises Refused."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Link:
+    """A cell that leads somewhere."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A small table told of a row beside its fields; `cells` are texts, times or links."""
+
+    title: str
+    columns: Sequence[str]
+    cells: Sequence[Sequence[Any]]
+    empty: str = "None."
+    links: Sequence[Link] = ()
+
+
+_operations: dict[type[Model], list[Operation]] = defaultdict(list)
+_sections: dict[type[Model], list[Callable[[Any], Section]]] = defaultdict(list)
+
+
+def offer(model: type[Model], *operations: Operation) -> None:
+    """Makes the operations available in the admin of `model`."""
+    _operations[model] += operations
+
+
+def tell(model: type[Model], *sections: Callable[[Any], Section]) -> None:
+    """Shows the sections below the fields of a row of `model`."""
+    _sections[model] += sections
+
+
+def operations_of(model: type[Model]) -> Sequence[Operation]:
+    """What is offered for `model`, in the order of offering."""
+    return _operations[model]
+
+
+def sections_of(row: Model) -> list[Section]:
+    """What is told of `row`."""
+    return [section(row) for section in _sections[type(row)]]
