@@ -152,6 +152,12 @@ MONEY = {
         WHERE j.state = 'completed' AND (j.price > 0 OR j.charged > 0 OR h.id IS NOT NULL)
           AND (h.status IS DISTINCT FROM 'captured' OR h.captured IS DISTINCT FROM j.charged)
     """,
+    "P5.earlier_run_costs_nothing": """
+        SELECT 'hold ' || h.id || ' job ' || h.job_id || ' run ' || h.run AS subject, h.status AS found,
+               'released: the job runs again' AS expected
+        FROM credits_hold h JOIN jobs_job j ON j.id = h.job_id
+        WHERE h.attempt = 0 AND h.run < j.run AND h.status <> 'released'
+    """,
     "P5.unsuccessful_job_is_not_charged": """
         SELECT 'job ' || j.id AS subject, coalesce(h.status, 'no hold') || ', charged ' || j.charged AS found,
                'released, charged 0' AS expected
@@ -193,5 +199,13 @@ RULES: dict[str, str] = {
     **ONCE,
     **MONEY,
     **TENANTS_AND_EVENTS,
+    "P8.each_run_after_the_first_is_a_replay": """
+        SELECT 'job ' || j.id AS subject, 1 + coalesce(m.replays, 0) || ' begun' AS found, 'run ' || j.run AS expected
+        FROM jobs_job j
+        LEFT JOIN (SELECT subject_id, count(*) AS replays FROM jobs_jobmove
+                   WHERE from_state IN ('failed', 'cancelled') AND to_state = 'pending' GROUP BY subject_id) m
+          ON m.subject_id = j.id
+        WHERE j.run <> 1 + coalesce(m.replays, 0)
+    """,
     **history_rules(JOB, "jobs_job", "jobs_jobmove"),
 }

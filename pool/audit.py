@@ -18,5 +18,17 @@ RULES: dict[str, str] = {
         SELECT 'resource ' || id AS subject, state AS found, 'a job' AS expected
         FROM pool_resource WHERE state IN ('reserved', 'busy') AND job_id IS NULL
     """,
+    # What an operator wants of a session happens as soon as nothing runs on it.
+    "P2.disabled_session_is_out_of_use": """
+        SELECT 'resource ' || id AS subject, state AS found, 'offline, or ending its job' AS expected
+        FROM pool_resource WHERE disabled AND state IN ('available', 'cooldown')
+    """,
+    "P2.quarantined_session_rests": """
+        SELECT 'resource ' || id AS subject, state || coalesce(' until ' || available_at, '') AS found,
+               'a rest until ' || rest_until AS expected
+        FROM pool_resource
+        WHERE rest_until > now() AND NOT disabled
+          AND (state = 'available' OR (state = 'cooldown' AND available_at < rest_until))
+    """,
     **history_rules(RESOURCE, "pool_resource", "pool_resourcemove"),
 }

@@ -43,6 +43,10 @@ BREACHES = {
     """,
     "P2.sessions_offered_within_the_account": "UPDATE pool_upstreamaccount SET sessions = 0",
     "P2.session_stands_in_its_accounts_pool": "UPDATE pool_resource SET pool_id = (SELECT max(id) FROM pool_pool)",
+    "P2.disabled_session_is_out_of_use": "UPDATE pool_resource SET disabled = true WHERE state = 'available'",
+    "P2.quarantined_session_rests": """
+        UPDATE pool_resource SET rest_until = now() + interval '1 hour' WHERE state = 'available'
+    """,
     "P3.assigned_has_an_intended_attempt": f"UPDATE jobs_attempt SET phase = 'calling' WHERE job_id = {ASSIGNED}",
     "P3.processing_has_an_attempt_to_draw_from": f"""
         UPDATE jobs_attempt SET phase = 'ended', ended_at = now(), finished_at = now() WHERE job_id = {PROCESSING}
@@ -66,9 +70,11 @@ BREACHES = {
     "P5.unsuccessful_job_is_not_charged": f"""
         UPDATE credits_hold SET status = 'captured', captured = 0 WHERE job_id = {FAILED}
     """,
+    "P5.earlier_run_costs_nothing": f"UPDATE jobs_job SET run = run + 1 WHERE id = {COMPLETED}",
     "P6.job_runs_in_its_pool": "UPDATE jobs_job SET pool_id = (SELECT max(id) FROM pool_pool)",
     "P6.job_with_a_turn_is_not_waiting_for_a_time": "UPDATE jobs_job SET due_at = now() WHERE turn IS NOT NULL",
     "P6.running_job_has_its_turn": "UPDATE jobs_job SET turn = NULL",
+    "P8.each_run_after_the_first_is_a_replay": "UPDATE jobs_job SET run = run + 1",
     "P8.job_moves_lead_to_its_state": "DELETE FROM jobs_jobmove WHERE to_state = 'assigned'",
     "P8.job_moves_are_legal": "UPDATE jobs_jobmove SET to_state = 'completed' WHERE to_state = 'assigned'",
     "P8.resource_moves_lead_to_its_state": "DELETE FROM pool_resourcemove",
