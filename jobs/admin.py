@@ -1,5 +1,6 @@
 """Job types, jobs, their attempts and history in the admin: to look at and to find."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,8 @@ from jobs.models import Attempt, Evidence, Job, JobMove, JobType, Line
 from jobs.states import JOB
 from statemachine.admin import ReadOnlyAdmin
 from tenants.models import Tenant
+
+MOST_SHOWN = 4_000  # characters of a payload or a result
 
 
 @admin.register(JobType)
@@ -55,8 +58,8 @@ class JobAdmin(ReadOnlyAdmin):
     search_help_text = (
         "Job id, tenant, type, state, dispatch key, idempotency key or the upstream's reference; all words must fit."
     )
-    exclude = ["fingerprint", "price", "charged"]
-    readonly_fields = ["price_in_credits", "charged_credits"]
+    exclude = ["fingerprint", "price", "charged", "payload", "result"]
+    readonly_fields = ["price_in_credits", "charged_credits", "payload_begins", "result_begins"]
     main_fields = ["tenant", "type", "state", "run", "error", "price_in_credits", "charged_credits"]
     ordering = ["-id"]
 
@@ -73,6 +76,18 @@ class JobAdmin(ReadOnlyAdmin):
     def charged_credits(self, job: Job) -> str:
         return short_text(job.charged)
 
+    @admin.display(description="payload")
+    def payload_begins(self, job: Job) -> str:
+        return _begin(job.payload)
+
+    @admin.display(description="result")
+    def result_begins(self, job: Job) -> str:
+        return "" if job.result is None else _begin(job.result)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
+        """A list of fifty jobs must not read fifty results."""
+        return super().get_queryset(request).defer("payload", "result", "metadata")
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
@@ -81,6 +96,12 @@ class JobAdmin(ReadOnlyAdmin):
         for word in search_term.split():
             queryset = queryset.filter(**next(_meanings(word)))
         return queryset, False
+
+
+def _begin(value: Any) -> str:
+    """As JSON; of a long one the beginning, since a page of megabytes helps nobody."""
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
 
 
 def _meanings(word: str) -> Iterator[dict[str, Any]]:
@@ -110,6 +131,7 @@ class JobMoveAdmin(ReadOnlyAdmin):
 
 @admin.register(Attempt)
 class AttemptAdmin(ReadOnlyAdmin):
+    exclude = ["result"]
     list_display = [
         "dispatch_key",
         "job",

@@ -137,3 +137,11 @@ def test_what_is_no_row_is_not_found(operator: Operator, ids: str) -> None:
 def test_an_operation_that_does_not_exist_is_not_found(operator: Operator) -> None:
     job = factories.at("failed")
     assert operator.client.get(f"/admin/jobs/job/do/delete?ids={job.pk}").status_code == 404
+
+
+def test_a_page_shows_the_beginning_of_a_large_payload(operator: Operator) -> None:
+    job = factories.at("pending", payload={"text": "x" * 50_000})
+    page = operator.page(job)
+    assert "xxxx" in page
+    assert "characters)" in page
+    assert len(page) < 30_000
