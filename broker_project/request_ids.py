@@ -1,10 +1,14 @@
-"""Every request has an id: the caller's own X-Request-Id if it is a decent one, else one made here. It is sent back."""
+"""Every request has an id: the caller's own X-Request-Id if it is a decent one, else one made here. It is sent back.
+
+It stands on every log line that is written for the request, as does what is learned of it (its tenant).
+"""
 
 import re
 import uuid
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponseBase
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 HEADER = "X-Request-Id"
 _DECENT = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -17,7 +21,12 @@ class RequestIds:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        response = self.get_response(request)
+        clear_contextvars()
+        bind_contextvars(request_id=id_of(request))
+        try:
+            response = self.get_response(request)
+        finally:
+            clear_contextvars()  # the thread serves others next
         response[HEADER] = id_of(request)
         return response
 

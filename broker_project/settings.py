@@ -12,6 +12,8 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from broker_project import installation_keys, logs
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 # `manage.py up` makes keys and servers for the others; it runs before they exist, and never by those of an earlier run.
 STARTING = sys.argv[1:2] == ["up"]
@@ -37,19 +39,18 @@ BROKER_URL = env.str("BROKER_URL", default=REDIS_URL)
 LIVE_URL = env.str("LIVE_URL", default="")
 WEB_URL = env.str("WEB_URL", default="")
 FLOWER_URL = env.str("FLOWER_URL", default="")
-LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
+LOG_FORMAT = env.str("LOG_FORMAT", default="text").lower()
+logs.check(LOG_LEVEL, LOG_FORMAT)
 
 # Development keys exist only with DEBUG; production must bring its own.
-_NO_KEY: dict[str, Any] = (
-    {"default": "development-only-key-that-protects-nothing-at-all-0123456789"} if DEBUG or STARTING else {}
+_stand_in = installation_keys.DEVELOPMENT if DEBUG or STARTING else {}
+SECRET_KEY, FIELD_KEYS, KEY_PEPPERS = (
+    env.str(name, **({"default": _stand_in[name]} if name in _stand_in else {}))
+    for name in ("SECRET_KEY", "FIELD_KEYS", "KEY_PEPPERS")
 )
-_NO_FIELD_KEY: dict[str, Any] = (
-    {"default": "k0:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} if DEBUG or STARTING else {}
-)
-_NO_PEPPER: dict[str, Any] = {"default": "0:00112233445566778899aabbccddeeff"} if DEBUG or STARTING else {}
-SECRET_KEY = env.str("SECRET_KEY", **_NO_KEY)
-FIELD_KEYS = env.str("FIELD_KEYS", **_NO_FIELD_KEY)  # "k2:<fernet>,k1:<fernet>": the first one seals, all open
-KEY_PEPPERS = env.str("KEY_PEPPERS", **_NO_PEPPER)  # "2:<hex>,1:<hex>": the first one seals, all verify
+installation_keys.check_field_keys(FIELD_KEYS)  # "k2:<fernet>,k1:<fernet>": the first one seals, all open
+installation_keys.check_key_peppers(KEY_PEPPERS)  # "2:<hex>,1:<hex>": the first one seals, all verify
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost"])
 
 LEASE_SECONDS = env.float("LEASE_SECONDS", default=15.0)
@@ -59,8 +60,14 @@ PREPARED_STATEMENTS = env.bool("PREPARED_STATEMENTS", default=True)  # off behin
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=10)
 if LEASE_SECONDS < 3 * SWEEP_SECONDS:
     raise ImproperlyConfigured("LEASE_SECONDS must be at least three times SWEEP_SECONDS: a heartbeat each third of it")
+if DATABASE_POOL_SIZE < 2:
+    raise ImproperlyConfigured(
+        "DATABASE_POOL_SIZE must be at least 2: the sweep keeps its lock on one and works on another"
+    )
 
 INSTALLED_APPS = [
+    "broker_project",  # first: its templates stand before those of the admin
+    "unfold",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -78,7 +85,6 @@ INSTALLED_APPS = [
     "webhooks",
     "upstream",
     "jobs",
-    "broker_project",
 ]
 MIDDLEWARE = [
     "broker_project.request_ids.RequestIds",
@@ -128,6 +134,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
+USE_I18N = False  # one language
+FORMAT_MODULE_PATH = "broker_project.formats"
 STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns of a folder that is not there
@@ -136,6 +144,18 @@ WHITENOISE_AUTOREFRESH = DEBUG
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+
+LOGIN_URL = "admin:login"
+UNFOLD = {
+    "SITE_TITLE": "Berth",
+    "SITE_HEADER": "Berth",
+    "SITE_SYMBOL": "anchor",
+    "SITE_URL": None,
+    "SHOW_HISTORY": True,
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "broker_project.control.menu.icon"}],
+    "STYLES": ["broker_project.control.menu.stylesheet"],
+    "SIDEBAR": {"show_search": False, "navigation": "broker_project.control.menu.navigation"},
+}
 
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
@@ -161,12 +181,19 @@ SPECTACULAR_SETTINGS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {"berth": {"()": "broker_project.logs.formatter", "form": LOG_FORMAT}},
+    "filters": {"damping": {"()": "broker_project.log_damping.Damping"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "berth", "filters": ["damping"]}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     # A line per task would cost as much as a small task; Flower shows them, the moves tables keep them.
-    "loggers": {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "kombu")}
+    "loggers": {
+        name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "celery.beat", "kombu")
+    }
     # Its line "NAME ready." is how the supervisor knows.
     | {"celery.apps.worker": {"level": "INFO"}}
-    | {"django.request": {"level": "ERROR"}},  # a refused request is its sender's concern
+    | {"django.request": {"level": "ERROR"}}  # a refused request is its sender's concern
+    # Uvicorn has set up handlers of its own before it loads us.
+    | {name: {"level": "INFO", "handlers": [], "propagate": True} for name in ("uvicorn", "uvicorn.error")}
+    # A line per request is a proxy's to write; without a handler uvicorn does not even make it.
+    | {"uvicorn.access": {"handlers": [], "propagate": False}},
 }

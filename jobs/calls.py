@@ -54,7 +54,8 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
         try:
             _start(key, flight, leased_at)
         except Exception:  # its lease will end and others find out; the rest of the set must still be sent
-            logger.exception("call of attempt %s was not started", flight.attempt_id)
+            named = {"attempt": flight.attempt_id, "job": str(flight.job_id)}
+            logger.exception("call of attempt %s was not started", flight.attempt_id, extra=named)
             _flying.pop(key, None)
 
 

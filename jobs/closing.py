@@ -9,7 +9,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from credits import ledger, pricing
-from jobs import turns
+from jobs import journal, turns
 from jobs.models import Job
 from jobs.queries import endings
 from jobs.states import JOB
@@ -48,6 +48,11 @@ def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, wher
     ledger.lock_wallets({job.tenant_id for job in jobs})
     ledger.release([(job.pk, job.run) for job in jobs], code)
     make_room([{"pool_id": job.pool_id, "tenant_id": job.tenant_id} for job in jobs])
+    if verb == "expire":
+        journal.failed(
+            [{"id": job.pk, "tenant_id": job.tenant_id, "pool_id": job.pool_id} for job in jobs],
+            {job.pk: error for job in jobs},
+        )
     outbox.write(
         _event(
             {
@@ -89,12 +94,17 @@ def _complete(cases: list[Row]) -> int:
         ledger.Closing(case["id"], case["run"], charges[case["id"]][0], case["overrun"])
         for case in cases
     ]
-    charged = {closed.job_id: closed.captured for closed in ledger.settle(closings)}
+    settled = {closed.job_id: closed for closed in ledger.settle(closings)}
+    for case in cases:
+        over = settled[case["id"]].overrun if case["id"] in settled else 0
+        above = f"usage above the hold, {case['overrun']}: {over / pricing.MICRO:g}" if over else ""
+        if why := charges[case["id"]][1] or above:
+            journal.flagged(case, why)
     rows = [
         {
             "id": case["id"],
             "result": case["result"],
-            "charged": charged.get(case["id"], 0),
+            "charged": settled[case["id"]].captured if case["id"] in settled else 0,
             "flagged": charges[case["id"]][1],
             "tries": case["tries"] + 1,
         }
@@ -109,6 +119,8 @@ def _give_back(verb: str, cases: list[tuple[Row, Decision]]) -> int:
         case["id"]: {"code": decision.code, "message": decision.message, "retryable": decision.retryable}
         for case, decision in cases
     }
+    if verb == "fail":
+        journal.failed([case for case, _ in cases], errors)
     rows = [{"id": case["id"], "error": errors[case["id"]], "tries": case["tries"] + 1} for case, _ in cases]
     return _tell(JOB.take(verb, rows, columns=_TERMINAL), [case for case, _ in cases], errors)
 
@@ -122,6 +134,8 @@ def _retry(cases: list[tuple[Row, Decision]]) -> int:
         }
         for case, decision in cases
     ]
+    for case, decision in cases:
+        journal.retried(case, decision.code, decision.pause_ms)
     return len(JOB.take("retry", rows, columns={"turn": "NULL"}))
 
 

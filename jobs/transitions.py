@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import closing, replays, turns
+from jobs import closing, journal, replays, turns
 from jobs.findings import Finding, Flight
 from jobs.models import Job
 from jobs.queries import attempts, claim, endings, flights
@@ -131,6 +131,8 @@ def learn(findings: Sequence[Finding]) -> None:
         attempts.append_evidence([finding.evidence() for finding in findings])
         _end([finding for finding in findings if finding.ends])
         doubted = attempts.doubt([finding.doubt() for finding in findings if not finding.ends])
+        codes = {finding.flight.attempt_id: finding.outcome.error_code for finding in findings}
+        journal.doubted(doubted, codes)
         announce_attempts(attempt_doubted, doubted)
 
 
@@ -143,6 +145,7 @@ def doubt(job_ids: Sequence[UUID]) -> int:
         endings.lock(job_ids)
         lost = [Finding.worker_lost(flight) for flight in flights.lapsed(job_ids)]
         doubted = attempts.doubt([finding.doubt() for finding in lost])
+        journal.doubted(doubted, {finding.flight.attempt_id: finding.outcome.error_code for finding in lost})
         endings.count_crashes([attempt["job_id"] for attempt in doubted])
         announce_attempts(attempt_doubted, doubted)
     return len(doubted)
@@ -160,7 +163,9 @@ def finish(job_ids: Sequence[UUID]) -> int:
     except Exception:  # whatever the data of one job provoke, the others go on, and it is tried again
         if len(job_ids) > 1:
             return sum(finish([job_id]) for job_id in job_ids)
-        logger.exception("finish of job %s failed; again in %s s", job_ids[0], FAILED_FINISH_SECONDS)
+        logger.exception(
+            "finish of job %s failed; again in %s s", job_ids[0], FAILED_FINISH_SECONDS, extra={"job": str(job_ids[0])}
+        )
         endings.postpone(job_ids[0], FAILED_FINISH_SECONDS)
         return 0
 

@@ -93,7 +93,7 @@ class Page:
     def _record(self, row: Model, done: str, data: Mapping[str, Any]) -> None:
         given = ", ".join(f"{name}: {value}" for name, value in data.items())
         said = f"{self.operation.title}: {done}" + (f" ({given})" if given else "")
-        logger.info("%s by %s: %s", row, self.request.user.get_username(), said)
+        logger.info("%s: %s", row, said, extra={"actor": self._with_more({})["actor"]})
         LogEntry.objects.create(
             user_id=int(self.request.user.pk or 0),
             content_type_id=get_content_type_for_model(row).pk,

@@ -7,6 +7,7 @@ the negative ones; a revoked key is refused within that second.
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import string
@@ -20,9 +21,11 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from statemachine.actors import current_actor
 from statemachine.sql import load
 from tenants.models import ApiKey, Tenant
 
+logger = logging.getLogger(__name__)
 SCOPES = ("jobs:write", "jobs:read", "ledger:read", "webhooks:write", "keys:write")
 DEFAULT_SCOPES = ("jobs:write", "jobs:read", "ledger:read")
 KEPT_SECONDS = 1.0
@@ -54,6 +57,7 @@ def issue(tenant: Tenant, name: str = "", scopes: Iterable[str] = DEFAULT_SCOPES
         scopes=wanted,
     )
     body = f"berth_{public_id}_{secret}"
+    logger.info("API key issued", extra={"key": public_id, "tenant": tenant.name, "actor": current_actor()})
     return body + _check(body)
 
 
@@ -62,7 +66,11 @@ def revoke(key_id: int) -> bool:
 
     One conditional update of its row: a second caller waits there and finds it revoked.
     """
-    return bool(ApiKey.objects.filter(pk=key_id, revoked_at=None).update(revoked_at=Now()))
+    revoked = bool(ApiKey.objects.filter(pk=key_id, revoked_at=None).update(revoked_at=Now()))
+    if revoked:
+        public_id = ApiKey.objects.values_list("public_id", flat=True).get(pk=key_id)
+        logger.info("API key revoked", extra={"key": public_id, "actor": current_actor()})
+    return revoked
 
 
 def verify(key: str) -> ApiKey | None:

@@ -15,7 +15,7 @@ from jobs.models import JobType
 from jobs.queries import occupancy, reading
 from statemachine.sql import Row
 
-recent = occupancy.Recent(1.0)
+recent = occupancy.Recent(1.0, occupancy.filling)
 
 
 class Balance(ApiView):

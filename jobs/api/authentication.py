@@ -6,6 +6,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
+from structlog.contextvars import bind_contextvars
 
 from tenants import keys
 from tenants.models import ApiKey, Tenant
@@ -24,6 +25,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         scheme, _, key = sent.partition(" ")
         if scheme.lower() != "bearer" or (found := keys.verify(key.strip())) is None:
             raise AuthenticationFailed("the API key is not valid")
+        bind_contextvars(tenant=found.tenant.name)
         return found.tenant, found
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002  the signature is DRF's

@@ -2,9 +2,9 @@
 
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
-from jobs import live_events
+from jobs import redis_hints
 from jobs.api import metrics
 from jobs.api.answers import answer
 
@@ -16,16 +16,15 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 
 def readyz(_request: HttpRequest) -> HttpResponse:
     """200 with the database there; Redis away is degraded, not down: submits are still accepted."""
-    database, broker = _database_answers(), live_events.reachable()
+    database, broker = _database_answers(), redis_hints.reachable()
     status = "unavailable" if not database else "ok" if broker else "degraded"
     parts = {"database": "ok" if database else "away", "broker": "ok" if broker else "away"}
     return answer({"status": status, **parts}, 200 if database else 503, {} if database else {"Retry-After": "1"})
 
 
 def numbers(_request: HttpRequest) -> HttpResponse:
-    """The process's counters, and what the rows say; `berth_rows_read` is 0 when the database did not answer."""
-    content = generate_latest(REGISTRY) + generate_latest(metrics.ROWS)
-    return HttpResponse(content, content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
+    """The processes' counters, and what the rows say; `berth_rows_read` is 0 when the database did not answer."""
+    return HttpResponse(metrics.text(), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
 
 
 def _database_answers() -> bool:

@@ -10,9 +10,9 @@ _LOCK = "SELECT id FROM jobs_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDAT
 
 _ENDED = f"""
 SELECT j.id, j.tenant_id, j.pool_id, j.state, j.run, j.version, j.tries, j.crashes, j.max_attempts, j.price, j.settle,
-       j.overrun, j.payload, j.cancel_requested_at, j.metadata, t.name AS tenant, jt.name AS type, jt.delivery, jt.retry,
-       a.id AS attempt_id, a.number, a.verdict, a.error_class, a.error_code, a.error_message, a.retry_after_ms, a.units,
-       a.result, clock_timestamp() AS now,
+       j.overrun, j.payload, j.cancel_requested_at, j.metadata, t.name AS tenant, p.name AS pool, jt.name AS type,
+       jt.delivery, jt.retry, a.id AS attempt_id, a.number, a.verdict, a.error_class, a.error_code, a.error_message,
+       a.retry_after_ms, a.units, a.result, clock_timestamp() AS now,
        {CAP} IS NOT NULL AS capped
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id

@@ -1,7 +1,7 @@
 """A tenant's program: a client with a key, and tenants to be one."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from jobs.models import JobType
 from tenants import keys
 from tenants.models import Tenant
 from tests import factories
+from tests.api.servers import WebAndLive
 
 
 class Caller:
@@ -85,3 +86,13 @@ def caller(caller_of: Callable[..., Caller]) -> Caller:
 @pytest.fixture
 def job_type() -> JobType:
     return factories.make_job_type()
+
+
+@pytest.fixture(scope="package")
+def servers(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebAndLive]:
+    """Web and live as real processes."""
+    started = WebAndLive(tmp_path_factory.mktemp("servers"))
+    try:
+        yield started
+    finally:
+        started.stop_all()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from django.db import connection
 
-from jobs import live_events, transitions
+from jobs import redis_hints, transitions
 from jobs.models import Job
 from tests import db, factories
 from tests.api.conftest import Caller
@@ -21,15 +21,6 @@ from tests.api.servers import WebAndLive
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 T = TypeVar("T")
 Answer = tuple[int, dict[str, Any], float]
-
-
-@pytest.fixture(scope="module")
-def servers(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebAndLive]:
-    started = WebAndLive(tmp_path_factory.mktemp("servers"))
-    try:
-        yield started
-    finally:
-        started.stop_all()
 
 
 class Program:
@@ -83,7 +74,7 @@ def test_waiting_ends_when_the_job_has_a_higher_version(servers: WebAndLive, cal
         async with program(servers, caller) as ours:
             waiting = await ours.waits(job, "wait=20&after=1")
             await apart(lambda: transitions.assign(job.pool_id))
-            await apart(lambda: live_events.announce([{"id": job.pk}]))
+            await apart(lambda: redis_hints.announce([{"id": job.pk}]))
             return await waiting
 
     status, document, seconds = run(story())
@@ -98,7 +89,7 @@ def test_without_a_version_it_ends_when_the_job_has_ended(servers: WebAndLive, c
         async with program(servers, caller) as ours:
             waiting = await ours.waits(job, "wait=20")
             flight = await apart(lambda: factories.dispatch(job))
-            await apart(lambda: live_events.announce([{"id": job.pk}]))
+            await apart(lambda: redis_hints.announce([{"id": job.pk}]))
             await asyncio.sleep(0.3)
             assert not waiting.done()
             await apart(lambda: factories.learn(flight, factories.SUCCESS))

@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection
 from django.test import Client
 
-from jobs import live_events
+from jobs import redis_hints
 from tests import factories
 from tests.api.conftest import body_of
 
@@ -24,7 +24,7 @@ def test_ready_says_what_is_there(client: Client) -> None:
 
 @pytest.mark.django_db
 def test_redis_away_is_degraded_and_still_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_events, "_client", redis.Redis.from_url("redis://127.0.0.1:1/0"))
+    monkeypatch.setattr(redis_hints, "_client", redis.Redis.from_url("redis://127.0.0.1:1/0"))
     response = client.get("/readyz")
     assert (response.status_code, response.json()["status"], response.json()["broker"]) == (200, "degraded", "away")
 
@@ -47,6 +47,17 @@ def test_numbers_come_from_the_rows(client: Client) -> None:
     assert f'berth_jobs{{pool="{name}",state="processing"}} 1.0' in text
     assert f'berth_sessions{{pool="{name}",state="busy"}} 1.0' in text
     assert f'berth_lag_seconds{{pool="{name}"}} 0.0' in text
+    assert "berth_wakes_published" in text
+
+
+def test_without_the_database_that_alone_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(connection, "ensure_connection", away)
+    response = client.get("/metrics")
+    text = response.content.decode()
+    assert (response.status_code, "berth_rows_read 0.0" in text, "berth_jobs{" in text) == (200, True, False)
     assert "berth_wakes_published" in text
 
 

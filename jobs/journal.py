@@ -1,0 +1,48 @@
+"""The few lines an operator should read: what failed for good, what is in doubt, what was flagged. Once it has committed.
+
+A line per job or task would cost as much as a small task; the moves tables keep those.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+
+logger = logging.getLogger(__name__)
+
+
+def failed(cases: Sequence[Mapping[str, Any]], errors: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Dead letters: jobs (`id`, `attempt_id`, `tenant` and `pool` or their ids) with the error each ended with."""
+    for case in cases:
+        error = errors[case["id"]]
+        _note(logging.WARNING, "job failed for good: %s", error["code"], case, code=error["code"])
+
+
+def retried(case: Mapping[str, Any], code: str, pause_ms: int) -> None:
+    _note(logging.DEBUG, "job goes back to its line: %s", f"{code}, again in {pause_ms} ms", case, code=code)
+
+
+def flagged(case: Mapping[str, Any], why: str) -> None:
+    """A completed job whose charge an operator should look at."""
+    _note(logging.WARNING, "job flagged: %s", why, case)
+
+
+def doubted(attempts: Sequence[Mapping[str, Any]], codes: Mapping[int, str]) -> None:
+    """Attempts (`id`, `job_id`) whose outcome is unknown now, and by attempt what became of the call."""
+    for attempt in attempts:
+        code = codes[attempt["id"]]
+        row = {"id": attempt["job_id"], "attempt_id": attempt["id"]}
+        _note(logging.WARNING, "outcome unknown, to be found out: %s", code or "no answer", row, code=code)
+
+
+def _note(level: int, message: str, word: str, case: Mapping[str, Any], **fields: Any) -> None:
+    if logger.isEnabledFor(level):
+        named = {
+            "job": str(case["id"]),
+            "attempt": case.get("attempt_id"),
+            "tenant": case.get("tenant", case.get("tenant_id")),
+            "pool": case.get("pool", case.get("pool_id")),
+        }
+        transaction.on_commit(partial(logger.log, level, message, word, extra={**named, **fields}), robust=True)

@@ -1,0 +1,50 @@
+"""What should not be: work that is overdue, pools that serve nobody, outcomes nobody found out. Each question is bounded."""
+
+from statemachine.sql import Row, fetch
+
+MOST = 1_000  # rows one question counts
+
+# What the sweep does within a second or two, each with when it was due.
+_OVERDUE = {
+    "leases that ended": "SELECT lease_until AS due FROM jobs_attempt WHERE ended_at IS NULL",
+    "unknown outcomes to look at": "SELECT look_at AS due FROM jobs_attempt WHERE ended_at IS NULL",
+    "attempts that ended": """SELECT GREATEST(ended_at, look_at) AS due FROM jobs_attempt
+                              WHERE ended_at IS NOT NULL AND finished_at IS NULL""",
+    "cooldowns that are over": "SELECT available_at AS due FROM pool_resource WHERE state = 'cooldown'",
+    "jobs that came due": "SELECT due_at AS due FROM jobs_job WHERE state = 'pending' AND due_at IS NOT NULL",
+}
+_COUNT_OVERDUE = " UNION ALL ".join(
+    f"""SELECT '{what}' AS what, count(*) AS number FROM (
+        SELECT FROM ({rows}) o WHERE o.due < clock_timestamp() - make_interval(secs => %(seconds)s) LIMIT {MOST}) o"""
+    for what, rows in _OVERDUE.items()
+)
+
+_POOLS = """
+SELECT p.id, p.name, p.accepting,
+       EXISTS (SELECT FROM jobs_jobtype t WHERE t.pool_id = p.id AND t.accepting) AS has_types,
+       (SELECT count(*) FROM pool_resource r WHERE r.pool_id = p.id) AS sessions,
+       (SELECT count(*) FROM pool_resource r
+        WHERE r.pool_id = p.id AND r.accepting AND NOT r.disabled AND r.state <> 'offline') AS open_sessions
+FROM pool_pool p ORDER BY p.name"""
+
+_UNKNOWN = f"""
+SELECT count(*) AS number, max(overdue)::float AS seconds FROM (
+    SELECT EXTRACT(EPOCH FROM clock_timestamp() - a.called_at) - t.max_runtime_ms / 1000.0 AS overdue
+    FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype t ON t.id = j.type_id
+    WHERE a.ended_at IS NULL AND a.verdict = 'unknown' LIMIT {MOST}) u
+WHERE overdue > %s"""
+
+
+def overdue(seconds: float) -> list[Row]:
+    """What should have been done longer than `seconds` ago: what, number."""
+    return [row for row in fetch(_COUNT_OVERDUE, {"seconds": seconds}) if row["number"]]
+
+
+def pools() -> list[Row]:
+    """Each pool: id, name, accepting, has_types (that take jobs), sessions, open_sessions (that may be given to a job)."""
+    return fetch(_POOLS)
+
+
+def unknown_for_too_long(seconds: float) -> Row:
+    """Unknown outcomes that stand `seconds` longer than their max_runtime: number, and seconds of the oldest (or None)."""
+    return fetch(_UNKNOWN, [seconds])[0]

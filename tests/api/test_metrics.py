@@ -1,0 +1,264 @@
+"""The numbers of pools: each counts what it says, waits for no finished job, and is told in Prometheus' words."""
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+from django.test import Client
+
+from broker_project.process import role
+from jobs import transitions
+from jobs.api import metrics
+from jobs.models import Job, JobType
+from jobs.queries import occupancy, pace, server
+from pool import transitions as sessions
+from pool.models import Resource
+from statemachine.sql import Row
+from tests import db, factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _counted_anew() -> None:
+    metrics.recent.forget()
+    metrics.recent_server.forget()
+
+
+def pool_of(job_type: JobType) -> Row:
+    return next(row for row in occupancy.by_pool() if row["id"] == job_type.pool_id)
+
+
+def in_an_hour() -> dict[str, Any]:
+    return {"run_at": db.value("SELECT clock_timestamp() + interval '1 hour'")}
+
+
+def test_depth_are_all_that_wait_and_delayed_those_that_wait_for_a_time(job_type: JobType) -> None:
+    tenant = factories.make_tenant(max_running=1)
+    for _ in range(3):
+        factories.submit(tenant, job_type)
+    factories.submit(tenant, job_type, **in_an_hour())
+    pool = pool_of(job_type)
+    assert (pool["depth"], pool["depth_exact"], pool["delayed"]) == (4, True, 1)
+    assert pool["jobs"] == {"pending": 4, "assigned": 0, "processing": 0}
+
+
+def test_lag_is_of_the_oldest_turn_and_waiting_of_the_oldest_that_could_run(job_type: JobType) -> None:
+    tenant = factories.make_tenant(max_running=1)
+    factories.submit(tenant, job_type)
+    db.let_time_pass(100)
+    factories.submit(tenant, job_type)
+    transitions.assign(job_type.pool_id)
+    db.let_time_pass(50)
+    pool = pool_of(job_type)
+    assert pool["lag_seconds"] == 0
+    assert 50 <= pool["oldest_waiting_seconds"] < 60
+
+
+def test_what_is_due_later_is_not_waiting_and_what_came_due_is(job_type: JobType) -> None:
+    factories.submit(factories.make_tenant(), job_type, **in_an_hour())
+    db.let_time_pass(3_000)
+    assert pool_of(job_type)["oldest_waiting_seconds"] == 0
+    db.let_time_pass(620)
+    assert 20 <= pool_of(job_type)["oldest_waiting_seconds"] < 30
+
+
+def test_a_long_line_hides_no_other(job_type: JobType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond what is counted, every line is counted up to its part."""
+    monkeypatch.setattr(occupancy, "MOST_COUNTED", 2)
+    other = factories.make_job_type()
+    for waits in (job_type, other):
+        factories.submit_many(factories.make_tenant(max_running=1), waits, 4)
+    db.let_time_pass(30)
+    for pool in (pool_of(job_type), pool_of(other)):
+        assert (pool["depth"], pool["depth_exact"]) == (2, False)  # the one with a turn, and one of its line
+        assert 30 <= pool["oldest_waiting_seconds"] < 40
+
+
+def test_dead_letters_are_failed_and_not_put_aside(job_type: JobType) -> None:
+    failed = factories.at("failed", job_type)
+    factories.at("completed", job_type)
+    factories.at("failed", job_type)
+    assert pool_of(job_type)["dead_letters"] == 2
+    transitions.dismiss([failed.pk])
+    assert pool_of(job_type)["dead_letters"] == 1
+
+
+def test_a_drained_session_is_not_free() -> None:
+    job_type = factories.make_job_type(factories.make_pool(sessions=3))
+    factories.at("processing", job_type)
+    assert pool_of(job_type)["free_sessions"] == 2
+    sessions.drain([occupancy.sessions([job_type.pool_id], 3)[2]["id"]], "by a test")
+    assert pool_of(job_type)["free_sessions"] == 1
+
+
+def test_utilisation_leaves_out_sessions_that_are_offline() -> None:
+    job_type = factories.make_job_type(factories.make_pool(sessions=4))
+    factories.at("processing", job_type)
+    assert pool_of(job_type)["utilisation"] == 0.25
+    sessions.disable(Resource.objects.filter(state="available").values_list("id", flat=True), "by a test")
+    pool = pool_of(job_type)
+    assert (pool["utilisation"], pool["sessions"]) == (1.0, {"busy": 1, "offline": 3})
+
+
+def test_an_unknown_outcome_counts_until_it_is_known(job_type: JobType) -> None:
+    job = factories.at("assigned", job_type)
+    flight = factories.dispatch(job)
+    assert pool_of(job_type)["unknown"] == 0
+    factories.learn(flight, factories.CUT)
+    assert pool_of(job_type)["unknown"] == 1
+    factories.learn(flight, factories.SUCCESS)
+    transitions.finish([job.id])
+    assert pool_of(job_type)["unknown"] == 0
+
+
+def test_throughput_is_of_the_last_minute(job_type: JobType) -> None:
+    other = factories.make_job_type()
+    for _ in range(3):
+        factories.at("completed", job_type)
+    factories.at("processing", other)
+    assert pool_of(job_type)["throughput_per_second"] == pytest.approx(3 / pace.RECENT_SECONDS)
+    assert pool_of(other)["throughput_per_second"] == 0
+
+
+def test_a_hand_off_is_from_the_end_of_a_session_to_the_next_call(job_type: JobType) -> None:
+    tenant = factories.make_tenant()
+    first, second = factories.submit(tenant, job_type), factories.submit(tenant, job_type)
+    transitions.assign(job_type.pool_id)
+    factories.end(first, factories.SUCCESS)
+    assert pool_of(job_type)["handoff_p50_ms"] is None
+    db.let_time_pass(2)
+    transitions.assign(job_type.pool_id)
+    factories.dispatch(second)
+    pool = pool_of(job_type)
+    assert 2_000 <= pool["handoff_p50_ms"] == pool["handoff_p99_ms"] < 3_000
+
+
+def test_a_cooldown_is_no_part_of_the_hand_off() -> None:
+    job_type = factories.make_job_type(factories.make_pool(cooldown_ms=1_500))
+    tenant = factories.make_tenant()
+    first, second = factories.submit(tenant, job_type), factories.submit(tenant, job_type)
+    transitions.assign(job_type.pool_id)
+    factories.end(first, factories.SUCCESS)
+    db.let_time_pass(2)
+    db.execute("UPDATE pool_resource SET state = 'available', available_at = NULL")
+    transitions.assign(job_type.pool_id)
+    factories.dispatch(second)
+    assert 500 <= pool_of(job_type)["handoff_p50_ms"] < 1_500
+
+
+def test_a_job_that_came_later_was_not_handed_over(job_type: JobType) -> None:
+    factories.at("completed", job_type)
+    db.let_time_pass(2)
+    factories.at("processing", job_type)
+    assert pool_of(job_type)["handoff_p50_ms"] is None
+
+
+def test_each_session_is_shown_in_order_with_the_job_it_has() -> None:
+    job_type = factories.make_job_type(factories.make_pool(accounts=2, sessions=2))
+    job = factories.at("processing", job_type)
+    rows = occupancy.sessions([job_type.pool_id], 3)
+    assert [(row["account"], row["number"]) for row in rows] == [("acct-001", 1), ("acct-001", 2), ("acct-002", 1)]
+    assert [(row["state"], row["job_id"]) for row in rows] == [("busy", job.pk), *[("available", None)] * 2]
+    assert set(rows[0]) == {
+        "id", "pool_id", "account", "number", "state", "accepting", "job_id", "available_at", "reason"
+    }  # fmt: skip
+    assert occupancy.sessions([], 3) == []
+
+
+QUESTIONS = {
+    "all lines": occupancy._WAITING.format(lines=occupancy._ALL_LINES),
+    "timed": occupancy._TIMED,
+    "standing": occupancy._STANDING,
+    "dead letters": occupancy._DEAD,
+    "unknown": occupancy._UNKNOWN,
+    "throughput": pace._THROUGHPUT,
+    "hand-off": pace._HANDOFF,
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_no_question_reads_what_has_ended(question: str) -> None:
+    """Each can be answered from an index whose part it reads is bounded. (On small tables the planner would not.)"""
+    with transaction.atomic():
+        db.execute("SET LOCAL enable_seqscan = off")
+        plan = "\n".join(row[0] for row in db.rows(f"EXPLAIN {question}"))
+    assert "Seq Scan on jobs_" not in plan, plan
+    assert any(
+        index in plan for index in ("job_line", "job_due", "job_standing", "job_dead_letter", "one_open", "pkey")
+    )
+
+
+def test_what_is_kept_is_counted_once(job_type: JobType) -> None:
+    recent = occupancy.Recent(60)
+    before = recent.rows()
+    factories.submit(factories.make_tenant(), job_type)
+    assert recent.rows() is before
+    recent.forget()
+    assert next(row for row in recent.rows() if row["id"] == job_type.pool_id)["depth"] == 1
+
+
+def test_all_is_told_to_prometheus(client: Client) -> None:
+    job = factories.at("processing")
+    factories.learn(next(iter(_flights_of(job))), factories.CUT)
+    text = client.get("/metrics").content.decode()
+    pool = f'pool="{job.pool.name}"'
+    for name in (name for name, _, _ in metrics.OF_POOLS):
+        assert f"\n{name}{{{pool}}} " in text
+        assert f"\n# HELP {name} " in text
+    assert f"berth_utilisation_ratio{{{pool}}} 1.0" in text
+    assert f"berth_unknown_attempts{{{pool}}} 1.0" in text
+    for name in ("berth_oldest_transaction_seconds", "berth_oldest_snapshot_transactions"):
+        assert f"\n{name} " in text
+    assert "berth_database_connections{role=" in text
+    assert "berth_database_checkout_seconds_bucket{" in text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_oldest_open_transaction_is_seen() -> None:
+    with closing(connection.copy()) as other:
+        other.set_autocommit(False)
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_current_xact_id(), pg_sleep(0.05)")
+        for _ in range(3):
+            db.value("SELECT pg_current_xact_id()")
+        seen, oldest = server.transactions(), server.oldest_transaction()
+        assert {"role": role(), "state": "in_transaction", "connections": 1} in server.connections()
+    assert oldest is not None
+    assert 0.05 <= seen["oldest_seconds"] <= oldest["seconds"] + 1 < 10
+    assert seen["oldest_snapshot"] >= 3
+    assert server.transactions()["oldest_seconds"] < 0.05
+
+
+@pytest.mark.processes
+@pytest.mark.django_db(transaction=True)
+def test_processes_that_share_a_folder_are_told_together(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Counters outlive their process, gauges do not."""
+    code = "import django; django.setup(); from django.db import connection; connection.ensure_connection()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=settings.BASE_DIR,
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+    )
+    assert process.wait(30) == 0
+    assert list(tmp_path.glob(f"gauge_liveall_{process.pid}.db"))
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    text = client.get("/metrics").content.decode()
+    assert 'berth_database_checkout_seconds_count{role="-c"} 1.0' in text
+    assert f'pid="{process.pid}"' not in text
+    assert "process_cpu_seconds_total" in text
+    assert "berth_rows_read 1.0" in text
+
+
+def _flights_of(job: Job) -> Any:
+    from jobs.queries import flights
+
+    return flights.opened([factories.attempt_of(job).pk])

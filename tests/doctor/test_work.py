@@ -1,0 +1,143 @@
+"""What the doctor says of processes and of the work: who is missing, what is overdue, what nobody can serve."""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from broker_project.doctor import of_processes, of_work
+from broker_project.doctor.findings import Finding
+from jobs import transitions
+from pool import transitions as sessions
+from pool.models import Pool, Resource
+from tests import db, factories
+from tests.doctor.conftest import Connected
+
+pytestmark = pytest.mark.django_db
+# Within one transaction the server shows the same sessions again.
+SEEN_ANEW = pytest.mark.django_db(transaction=True)
+
+
+@SEEN_ANEW
+def test_processes_that_are_missing_are_named(connected: Connected) -> None:
+    assert of_processes.processes().level == "error"
+    for name in ("process:web", "process:beat", "worker:assign@h", "worker:transitions@h"):
+        connected(name)
+    found = of_processes.processes()
+    assert (found.level, found.found.endswith("not seen: worker:upstream")) == ("warning", True)
+    connected("worker:upstream@h")
+    assert of_processes.processes().level == "ok"
+
+
+def test_without_a_worker_or_web_something_essential_is_missing(connected: Connected) -> None:
+    connected("process:web")
+    found = of_processes.processes()
+    assert (found.level, "worker:upstream" in found.found) == ("error", True)
+
+
+@pytest.mark.parametrize(("look", "name"), [(of_processes.web, "WEB_URL"), (of_processes.live, "LIVE_URL")])
+def test_an_address_where_nobody_answers_is_told(
+    settings: Any, live_server: Any, look: Callable[[], Finding], name: str
+) -> None:
+    setattr(settings, name, "")
+    assert look().found == f"not asked: {name} is not set"
+    setattr(settings, name, live_server.url)
+    assert look().found == f"{live_server.url} answers"
+    setattr(settings, name, "http://127.0.0.1:1")
+    assert look().level == "warning"
+
+
+def test_a_command_somebody_typed_is_no_process(connected: Connected) -> None:
+    connected("process:4711")
+    assert of_processes.processes().found == "no process of Berth is connected"
+
+
+@SEEN_ANEW
+def test_nobody_sweeps_while_nobody_is_there(connected: Connected) -> None:
+    assert of_processes.sweep().found == "nobody sweeps: no process is there"
+    connected("process:live")  # looks at jobs, and sweeps none
+    assert of_processes.sweep().level == "error"
+    connected("process:beat")
+    assert of_processes.sweep().found == "nothing is overdue; 1 process may sweep"
+
+
+def test_work_that_is_overdue_is_named() -> None:
+    """A job that came due, a session that has rested, an ended attempt and a lost lease: nothing took them up."""
+    factories.at("backing_off")
+    flight = factories.dispatch(factories.at("assigned", factories.make_job_type(factories.make_pool(cooldown_ms=5))))
+    factories.learn(flight, factories.SUCCESS)
+    factories.at("processing")
+    db.let_time_pass(600)
+    found = of_processes.sweep()
+    assert found.level == "error"
+    for what in ("1 leases that ended", "1 attempts that ended", "1 cooldowns that are over", "1 jobs that came due"):
+        assert what in found.found
+
+
+def test_a_pool_whose_sessions_are_all_shut_is_an_error() -> None:
+    job_type = factories.make_job_type(factories.make_pool(sessions=3))
+    assert of_work.pools().found == "1 pool with 3 sessions to give"
+    first, second, third = Resource.objects.values_list("id", flat=True).order_by("id")
+    sessions.drain([first], "by a test")
+    sessions.disable([second], "by a test")
+    assert of_work.pools().found == "1 pool with 1 session to give"
+    sessions.disable([third], "by a test")
+    found = of_work.pools()
+    assert (found.level, found.found) == ("error", f"no session to give in {job_type.pool.name}")
+
+
+def test_a_session_that_goes_offline_after_its_job_is_shut_already() -> None:
+    job = factories.at("processing")
+    assert of_work.pools().level == "ok"
+    sessions.disable([factories.session_of(job).pk], "by a test")
+    assert of_work.pools().level == "error"
+
+
+def test_a_closed_pool_and_one_that_no_type_uses_are_told() -> None:
+    job_type = factories.make_job_type()
+    Pool.objects.filter(pk=job_type.pool_id).update(accepting=False)
+    assert of_work.pools().found == f"closed: {job_type.pool.name}"
+    Pool.objects.update(accepting=True)
+    unused = factories.make_pool()
+    assert of_work.pools().found == f"no job type that takes jobs uses {unused.name}"
+
+
+def test_jobs_that_nothing_can_serve_are_counted() -> None:
+    job_type = factories.make_job_type()
+    factories.submit_many(factories.make_tenant(), job_type, 3)
+    assert of_work.waiting().level == "ok"
+    sessions.drain(Resource.objects.values_list("id", flat=True), "by a test")
+    found = of_work.waiting()
+    assert found.level == "error"
+    assert found.found == f"3 jobs wait where nothing can serve them: {job_type.pool.name} (3)"
+
+
+def test_an_adapter_that_is_not_installed_or_fails_is_named_with_who_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    factories.make_job_type()
+    assert of_work.adapters().found == "http: loaded"
+    wanting = factories.make_job_type(upstream={"adapter": "of_tomorrow", "mode": "sync"})
+    found = of_work.adapters()
+    assert (found.level, "of_tomorrow (UnknownAdapterError" in found.found) == ("error", True)
+    assert f"for {wanting.name})" in found.found
+    broken: Any = EntryPoint("of_tomorrow", "no_such_module:Adapter", "berth.adapters")
+    monkeypatch.setattr("upstream.adapters.entry_points", lambda **_: [broken])
+    assert "of_tomorrow (ModuleNotFoundError" in of_work.adapters().found
+
+
+def test_dead_letters_are_told_until_they_are_put_aside() -> None:
+    assert of_work.dead_letters().level == "ok"
+    job = factories.at("failed")
+    assert of_work.dead_letters().found == f"1 job failed for good: {job.pool.name} (1)"
+    transitions.dismiss([job.pk])
+    assert of_work.dead_letters().level == "ok"
+
+
+def test_an_unknown_outcome_is_told_when_it_is_older_than_it_can_be() -> None:
+    flight = factories.dispatch(factories.at("assigned"))
+    factories.learn(flight, factories.CUT)
+    db.let_time_pass(100)  # max_runtime is 60 s
+    assert of_work.unknown().level == "ok"
+    db.let_time_pass(30)
+    found = of_work.unknown()
+    assert (found.level, found.found) == ("error", "1 unknown outcome older than max_runtime, the oldest by 70 s")
