@@ -1,24 +1,54 @@
 """The Celery application: queues by role, JSON only, acknowledged late, no results kept (state is in Postgres)."""
 
+import logging
 import os
 from typing import Any
 
-from celery import Celery, signals
+from celery import Celery, bootsteps, signals
+from celery.app.amqp import AMQP
 from kombu import Exchange, Queue
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "broker_project.settings")
 
 from django.conf import settings
 
+from broker_project import logs
+from jobs.redis_transport import Connection
+
 EVENTS_SECONDS = 0.25
+RECONNECT_SECONDS = 10.0  # the longest pause between two tries; Celery's own grows to half a minute
+logger = logging.getLogger("celery.apps.worker")  # at INFO whatever LOG_LEVEL says: the supervisor reads it
 _sweepers: list[Any] = []  # the sweeper of this process, to be stopped before its calls are drained
 
-app = Celery("berth")
+
+class _Connection(Connection):
+    def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
+        return super().ensure_connection(
+            *args, **{"interval_start": 1, "interval_step": 2, "interval_max": RECONNECT_SECONDS, **kwargs}
+        )
+
+
+class _Messages(AMQP):  # type: ignore[misc]
+    Connection = _Connection
+
+
+def _broker(url: str) -> dict[str, Any]:
+    """Workers notice within seconds that a broker has gone deaf, and come back to it by themselves."""
+    if not url.startswith(("redis://", "rediss://")):
+        return {"broker_heartbeat": 10}
+    bounds = {"socket_timeout": 5, "socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 10}
+    return {"broker_transport_options": bounds}
+
+
+app = Celery("berth", amqp=_Messages)
 app.conf.update(
     broker_url=settings.BROKER_URL,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
-    broker_transport_options={"socket_keepalive": True, "health_check_interval": 10},
+    # A Redis whose disk is full refuses to give messages; that passes, and is no reason to end.
+    broker_channel_error_retry=True,
+    **_broker(settings.BROKER_URL),
     task_serializer="json",
     accept_content=["json"],
     task_ignore_result=True,
@@ -52,16 +82,37 @@ def _leave_logging_to_django(**_kwargs: Any) -> None:
     """Django's LOGGING already stands; connecting here keeps Celery from replacing it."""
 
 
+@signals.task_prerun.connect
+def _bind_task(task: Any, args: Any, **_kwargs: Any) -> None:
+    """What is logged while a task runs says which one, and of what. Its thread keeps that until its next task."""
+    clear_contextvars()
+    bind_contextvars(**logs.fields_of_task(task.name, args))
+
+
+class Sweeps(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Every living worker sweeps; one that makes upstream calls also sends what no message told it to send.
+
+    It begins before the worker has reached the broker, which may be away, and after its processes were forked.
+    """
+
+    requires = {"celery.worker.components:Pool"}
+
+    def start(self, worker: Any) -> None:
+        from jobs.sweep import Sweeper
+        from statemachine.actors import name_process
+
+        name_process(f"worker:{worker.hostname}")
+        _sweepers.append(Sweeper(with_calls="upstream" in worker.app.amqp.queues.consume_from))
+        _sweepers[-1].start()
+        logger.info("%s sweeps.", worker.hostname)
+
+
+app.steps["worker"].add(Sweeps)
+
+
 @signals.worker_ready.connect
 def _worker_is_ready(sender: Any, **_kwargs: Any) -> None:
-    """Every living worker sweeps; one that makes upstream calls also sends what no message told it to send."""
-    from jobs.sweep import Sweeper
-    from statemachine.actors import name_process
-
-    name_process(f"worker:{sender.hostname}")
     _batch_events(sender)
-    _sweepers.append(Sweeper(with_calls="upstream" in {queue.name for queue in sender.task_consumer.queues}))
-    _sweepers[-1].start()
 
 
 def _batch_events(consumer: Any) -> None:

@@ -11,13 +11,18 @@ from uuid import UUID
 import redis.asyncio
 from django.conf import settings
 from django.db import Error, connection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
-from jobs.live_events import CHANNEL
+from jobs.outage import Outage
 from jobs.queries import reading
+from jobs.redis_hints import CHANNEL
 
 logger = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 RECONNECT_SECONDS = 1.0
+ANSWER_SECONDS = 1.0
+QUIET_SECONDS = 5.0  # then Redis is asked whether it is there
 
 
 class Wait:
@@ -48,6 +53,8 @@ class Waiting:
         self._waits: dict[UUID, set[Wait]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
+        self._redis = Outage(logger, "Redis", "looking each second instead")
+        self._database = Outage(logger, "The database", "those who wait learn nothing new")
 
     @contextmanager
     def for_job(self, text: str) -> Iterator[Wait]:
@@ -79,19 +86,37 @@ class Waiting:
 
     async def _listen(self) -> None:
         while True:
-            client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1.0)
+            client = redis.asyncio.Redis.from_url(
+                settings.REDIS_URL,
+                socket_connect_timeout=ANSWER_SECONDS,
+                socket_timeout=ANSWER_SECONDS,
+                retry=Retry(NoBackoff(), 0),
+            )
             try:
                 async with client.pubsub() as subscription:
                     await subscription.subscribe(CHANNEL)
-                    while True:
-                        message = await subscription.get_message(ignore_subscribe_messages=True, timeout=None)
-                        if message is not None:
-                            self._told(message["data"])
+                    await self._hear(subscription)
             except (redis.RedisError, OSError) as error:
-                logger.warning("Redis is away, looking each second instead: %s", error)
+                self._redis.noted(error)
                 await asyncio.sleep(RECONNECT_SECONDS)
             finally:
                 await client.aclose()
+
+    async def _hear(self, subscription: "redis.asyncio.client.PubSub") -> None:
+        """Until it breaks. A Redis that has gone deaf looks like one with nothing to say, so after a while it is asked."""
+        asked = False
+        while True:
+            message = await subscription.get_message(timeout=QUIET_SECONDS)
+            if message is not None:
+                asked = False
+                self._redis.over()
+                if message["type"] == "message":
+                    self._told(message["data"])
+            elif asked:
+                raise redis.TimeoutError(f"it said nothing for {2 * QUIET_SECONDS:g} s")
+            else:
+                asked = True
+                await subscription.ping()
 
     def _told(self, data: bytes) -> None:
         try:
@@ -112,8 +137,9 @@ class Waiting:
             try:
                 versions = await loop.run_in_executor(self._thread, _versions, list(self._waits))
             except Error as error:
-                logger.warning("the database did not say what moved: %s", error)
+                self._database.noted(error)
                 continue
+            self._database.over()
             for job_id, version in versions.items():
                 for wait in self._waits.get(job_id, ()):
                     if version > wait.seen:

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from jobs import live_events, wakes
+from jobs import redis_hints, wakes
 from jobs.queries import claim, line, missed
 from jobs.signals import attempt_doubted, attempt_ended, job_moved
 from jobs.states import JOB
@@ -19,6 +19,9 @@ from pool.signals import resource_moved
 from statemachine.machine import Moved
 
 Rows = Sequence[Mapping[str, Any]]
+MOST_IDS = (
+    20  # in one message: Celery tells Flower the first 1,024 characters of the arguments, and all are to be found
+)
 Arguments = tuple[Any, ...]
 
 
@@ -40,7 +43,8 @@ class Step:
 
 
 def _jobs(rows: Rows) -> Iterable[Arguments]:
-    return [(sorted({str(row.get("job_id") or row["id"]) for row in rows}),)]
+    ids = sorted({str(row.get("job_id") or row["id"]) for row in rows})
+    return [(ids[start : start + MOST_IDS],) for start in range(0, len(ids), MOST_IDS)]
 
 
 def _resources(rows: Rows) -> Iterable[Arguments]:
@@ -121,7 +125,7 @@ def happened(event: str, rows: Rows) -> None:
 def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
     happened(f"job {verb}", [job.row for job in moved])
     if verb in ENDS:  # whoever waits for another change finds it by looking each second
-        live_events.announce([job.row for job in moved])
+        redis_hints.announce([job.row for job in moved])
 
 
 @receiver(resource_moved)

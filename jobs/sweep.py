@@ -6,6 +6,7 @@ without the lock: their verbs are compare-and-set.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,15 +14,19 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 from prometheus_client import Counter, Histogram
+from structlog.contextvars import bound_contextvars
 
 from jobs import calls, transitions
 from jobs.flow import FLOW, Arguments, Step
+from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
 
 logger = logging.getLogger(__name__)
 LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
 STOP_SECONDS = 5
 MOST_BATCHES = 20  # of one pool in one sweep, so that no pool starves the others
+
+_database = Outage(logger, "The database", "the next sweep tries again")
 
 swept = Counter("berth_swept", "Wake-ups the sweep did itself.", ["task"])
 seconds = Histogram("berth_sweep_seconds", "Duration of a sweep.")
@@ -51,14 +56,18 @@ class Sweeper(threading.Thread):
 
     def run(self) -> None:
         while not self._stopped.wait(settings.SWEEP_SECONDS):
+            begun = time.monotonic()
             try:
                 if self._with_calls:
                     sweep_calls()
                 sweep()
+            except DATABASE_AWAY as error:
+                _database.noted(error)
             except Exception:  # the thread must outlive whatever one sweep met
                 logger.exception("sweep failed; again in %s s", settings.SWEEP_SECONDS)
             finally:
                 connection.close()
+            _database.over(since=begun)
 
     def stop(self) -> None:
         """Ends the thread after the sweep it is in; waits for that, but not for ever."""
@@ -90,15 +99,21 @@ def _run(steps: list[Step]) -> None:
     for step in steps:
         for arguments in _missed(step):
             try:
-                _VERBS[step.task](*arguments)
+                with bound_contextvars(task=step.task):
+                    _VERBS[step.task](*arguments)
                 swept.labels(step.task).inc()
+            except DATABASE_AWAY as error:
+                _database.noted(error)
             except Exception:  # one pool, or one set, that fails must not keep the others from their work
-                logger.exception("sweep: %s failed", step.task)
+                logger.exception("sweep: %s failed", step.task, extra={"task": step.task})
 
 
 def _missed(step: Step) -> list[Arguments]:
     try:
         return list(step.missed())
+    except DATABASE_AWAY as error:
+        _database.noted(error)
+        return []
     except Exception:  # nor must a question that fails
         logger.exception("sweep: what to %s is not known", step.task)
         return []

@@ -18,6 +18,7 @@ OPERATORS = (
     "PREPARED_STATEMENTS",
     "WEB_THREADS",
     "LOG_LEVEL",
+    "LOG_FORMAT",
 )
 
 

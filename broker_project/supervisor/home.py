@@ -8,8 +8,6 @@ from pathlib import Path
 
 from broker_project.supervisor.errors import HomeInUse
 
-LOG_BYTES_KEPT = 20_000_000
-
 
 @contextmanager
 def held_home(home: Path) -> Iterator[None]:
@@ -25,12 +23,4 @@ def held_home(home: Path) -> Iterator[None]:
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
-        _turn_over_logs(home / "logs")
         yield
-
-
-def _turn_over_logs(folder: Path) -> None:
-    """A log that has grown long is set aside, in place of the one set aside before."""
-    for log in folder.glob("*.log"):
-        if log.stat().st_size > LOG_BYTES_KEPT:
-            log.rename(log.with_suffix(".log.old"))

@@ -66,6 +66,7 @@ class EmbeddedPostgres:
             self.place.command("postgres", *arguments, *limits, *unsafe),
             env=_bare_environment(),
             log=log,
+            data=self.place.folder,
             user=self.place.user,
             stop_signal=signal.SIGINT,  # ends sessions and stops at once, cleanly
             last_signal=signal.SIGQUIT,  # stops without a checkpoint; the next start recovers

@@ -8,17 +8,24 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
+from broker_project.supervisor import room
+from broker_project.supervisor.errors import StartFailed
+from broker_project.supervisor.role_log import RoleLog
 from broker_project.supervisor.spawn import Role, spawn
 
 FIRST_DELAY_SECONDS = 0.2
 LONGEST_DELAY_SECONDS = 10.0
 STEADY_SECONDS = 30.0
 TICK_SECONDS = 0.05
+LOGS_LOOK_SECONDS = 3.0
+LAST_WORDS = 20  # lines of its log that may tell why a process ended
 
 
 @dataclass
@@ -30,10 +37,13 @@ class Entry:
     started: float = 0.0
     start_again_at: float = 0.0
     deaths: int = 0
-    log_offset: int = 0
+    log: RoleLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = RoleLog(self.role.log)
 
     def start(self) -> int:
-        self.log_offset = self.role.log.stat().st_size if self.role.log and self.role.log.exists() else 0
+        self.log.begin()
         self.started = time.monotonic()
         self.process = spawn(self.role)
         return self.process.pid
@@ -51,16 +61,17 @@ class Entry:
 
     def log_text(self) -> str:
         """What the role wrote since its present process was started."""
-        if self.role.log is None or not self.role.log.exists():
-            return ""
-        with self.role.log.open("rb") as log:
-            log.seek(self.log_offset)
-            return log.read().decode(errors="replace")
+        return self.log.text()
+
+    def folders(self) -> list[Path]:
+        """Where it writes."""
+        return [folder for folder in (self.role.data, self.role.log and self.role.log.parent) if folder]
 
 
 class ProcessTable:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
+        self._look_at_logs = 0.0
 
     def start(self, role: Role) -> Entry:
         entry = self.entries[role.name] = Entry(role)
@@ -68,15 +79,25 @@ class ProcessTable:
         return entry
 
     def tick(self) -> list[str]:
-        """Reaps the dead and starts again what is due. Returns what happened, a line each."""
+        """Reaps the dead, starts again what is due, keeps the logs short. Returns what happened, a line each."""
         happened = []
         for name, entry in self.entries.items():
             if entry.process is None:
                 if time.monotonic() >= entry.start_again_at:
-                    happened.append(f"{name} started again (pid {entry.start()})")
+                    happened.append(_start_again(name, entry))
             elif (code := entry.process.poll()) is not None:
-                happened.append(f"{name} ended ({_in_words(code)}); again in {entry.note_death():.1f} s")
+                why = _in_words(code) + _room_in_words(entry)
+                happened.append(f"{name} ended ({why}); again in {entry.note_death():.1f} s")
+        self._keep_logs_short()
         return happened
+
+    def _keep_logs_short(self) -> None:
+        if time.monotonic() < self._look_at_logs:
+            return
+        self._look_at_logs = time.monotonic() + LOGS_LOOK_SECONDS
+        for entry in self.entries.values():
+            with suppress(OSError):  # no room for the copy: then the log cannot grow much either
+                entry.log.turn_over()
 
     def listing(self) -> list[dict[str, Any]]:
         """The running processes as `run.json` lists them."""
@@ -123,8 +144,22 @@ def wait_for(process: "subprocess.Popen[bytes]", pause: Callable[[], object], gr
     return process.returncode
 
 
+def _start_again(name: str, entry: Entry) -> str:
+    try:
+        return f"{name} started again (pid {entry.start()})"
+    except (OSError, subprocess.SubprocessError, StartFailed) as error:
+        # No room for its log, no more processes, an orphan in its folder: such things pass, and the others run on.
+        why = f"{error}{_room_in_words(entry)}"
+        return f"{name} could not be started ({why}); again in {entry.note_death():.1f} s"
+
+
 def _in_words(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _room_in_words(entry: Entry) -> str:
+    folder = room.ran_out(entry.folders(), "\n".join(entry.log_text().splitlines()[-LAST_WORDS:]))
+    return f"; disk full: no room left in {folder}" if folder else ""
 
 
 def _alive(entries: Iterable[Entry]) -> list[Entry]:

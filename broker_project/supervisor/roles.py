@@ -8,6 +8,7 @@ from broker_project.supervisor.ports import HOST
 from broker_project.supervisor.spawn import Role
 
 CLOSE_SECONDS = 5  # how long web and live wait for open requests when they are stopped
+_CLOSE = ["--no-access-log", "--timeout-graceful-shutdown", str(CLOSE_SECONDS)]
 _DRAIN_MARGIN_SECONDS = 5.0
 # On a busy machine accounting and accepting may wait a little; a session that waits for its next job is capacity lost.
 _STEPS_BACK = 5
@@ -16,11 +17,15 @@ _HAND_OFF = {"worker-assign", "worker-upstream"}
 WORKERS = {"worker-assign": ("assign", 2), "worker-transitions": ("transitions", 4), "worker-upstream": ("upstream", 4)}
 
 
-def server_roles(home: Path, env: Mapping[str, str], web_fd: int, live_port: int) -> list[Role]:
-    close = ["--no-access-log", "--timeout-graceful-shutdown", str(CLOSE_SECONDS)]
-    web = ["uvicorn", "broker_project.front:app", "--fd", str(web_fd), *close]
-    live = ["uvicorn", "broker_project.live:app", "--host", HOST, "--port", str(live_port), *close]
-    return [_python(home, env, "web", web, rank=1, pass_fds=(web_fd,)), _python(home, env, "live", live, rank=1)]
+def web_role(home: Path, env: Mapping[str, str], listening: int) -> Role:
+    """`listening` is the descriptor of its socket, which outlives it."""
+    command = ["uvicorn", "broker_project.front:app", "--fd", str(listening), *_CLOSE]
+    return _python(home, env, "web", command, rank=1, pass_fds=(listening,))
+
+
+def live_role(home: Path, env: Mapping[str, str], port: int) -> Role:
+    command = ["uvicorn", "broker_project.live:app", "--host", HOST, "--port", str(port), *_CLOSE]
+    return _python(home, env, "live", command, rank=1)
 
 
 def worker_roles(home: Path, env: Mapping[str, str], drain_seconds: float) -> list[Role]:
@@ -40,7 +45,13 @@ def beat_role(home: Path, env: Mapping[str, str]) -> Role:
 def flower_role(home: Path, env: Mapping[str, str], port: int, login: str) -> Role:
     """`login` is user:password; it goes by the environment, since every user of the machine can read arguments."""
     command = ["celery", "-A", "broker_project", "flower", f"--address={HOST}", f"--port={port}"]
-    return _python(home, {**env, "FLOWER_BASIC_AUTH": login}, "flower", command, rank=1)
+    # It keeps nothing, and while the broker is away it would take its time to end.
+    return _python(home, {**env, "FLOWER_BASIC_AUTH": login}, "flower", command, rank=1, grace_seconds=3.0)
+
+
+def counters(home: Path) -> Path:
+    """Where the processes keep their counters while they run."""
+    return home / "counters"
 
 
 def command_role(env: Mapping[str, str], *arguments: str) -> Role:
@@ -63,10 +74,12 @@ def _python(
     grace_seconds: float = 10.0,
     pass_fds: tuple[int, ...] = (),
 ) -> Role:
+    # Their counters are read together, through web. Flower counts for itself.
+    shared = {} if name == "flower" else {"PROMETHEUS_MULTIPROC_DIR": str(counters(home))}
     return Role(
         name,
         [sys.executable, "-m", *module],
-        env=env,
+        env={**env, **shared},
         log=home / "logs" / f"{name}.log",
         cwd=_project(),
         grace_seconds=grace_seconds,

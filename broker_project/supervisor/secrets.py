@@ -46,8 +46,12 @@ def write_private(file: Path, text: str) -> None:
     """Replaces `file` by rename, with mode 0600 from the first byte: a reader sees the old text or the new one."""
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.rename(file)
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.rename(file)
+    except OSError:
+        fresh.unlink(missing_ok=True)  # no room for it: what stood there stays
+        raise

@@ -24,6 +24,7 @@ class Role:
     command: Sequence[str]
     env: Mapping[str, str]
     log: Path | None = None
+    data: Path | None = None  # where it writes besides its log
     cwd: Path = Path("/")
     user: str | None = None
     stop_signal: int = signal.SIGTERM

@@ -39,6 +39,7 @@ class EmbeddedValkey:
             [str(get_binary_path()), str(configuration)],
             env={"LC_ALL": "C"},
             log=log,
+            data=self.folder,
             orphan_signal=signal.SIGTERM,
             stop_rank=8,
             before_start=self._clear_leftovers,

@@ -4,14 +4,16 @@ import base64
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 import redis
 from celery import current_app
+from celery.utils.saferepr import saferepr
 from django.conf import settings
 
 from jobs import tasks, transitions
-from jobs.flow import FLOW, WOKEN_BY
+from jobs.flow import FLOW, WOKEN_BY, _jobs
 from jobs.models import Attempt, Job
 from jobs.states import JOB
 from jobs.sweep import _VERBS
@@ -152,3 +154,13 @@ def test_a_session_that_is_free_again_wakes_the_next_assign(published: Any) -> N
     published()
     transitions.cancel(waiting.pk)
     assert published() == [("jobs.assign", [job.pool_id])]
+
+
+def test_every_job_of_a_set_is_found_in_flower() -> None:
+    """Celery's events carry the arguments cut to 1,024 characters."""
+    ids = {uuid4() for _ in range(205)}
+    messages = list(_jobs([{"id": job_id} for job_id in ids]))
+    assert {UUID(text) for (chunk,) in messages for text in chunk} == ids
+    for message in messages:
+        shown = saferepr(list(message), 1024)
+        assert all(job_id in shown for job_id in message[0])

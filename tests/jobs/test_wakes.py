@@ -11,27 +11,28 @@ import redis
 from django.conf import settings as django_settings
 from django.utils import timezone
 
-from jobs import publisher, wakes
+from jobs import publisher, redis_hints, wakes
 from tests import factories
 
-MOST_SECONDS = 0.2
+MOST_SECONDS = {"redis": 0.2, "amqp": 0.4}
 DEAF_SUBMIT_SECONDS = 0.5
+SpeakTo = Callable[..., None]
 
 
 @pytest.fixture
-def speak_to(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """From now on the broker is at this port of ours."""
+def speak_to(settings: Any) -> Iterator[SpeakTo]:
+    """From now on Redis and the broker are at these addresses."""
+    before = settings.REDIS_URL, settings.BROKER_URL
 
-    def speak_to_(port: int) -> None:
-        settings.REDIS_URL = settings.BROKER_URL = f"redis://127.0.0.1:{port}/0"
-        for place, name, value in (
-            (wakes, "_flags_client", None),
-            (wakes, "_broken_until", 0.0),
-            (publisher, "_producers", None),
-        ):
-            monkeypatch.setattr(place, name, value)
+    def speak_to_(redis_url: str, broker_url: str) -> None:
+        settings.REDIS_URL, settings.BROKER_URL = redis_url, broker_url
+        redis_hints._client = None
+        publisher.forget()
+        for breaker in (redis_hints.breaker, publisher.breaker):
+            breaker.close()
 
-    return speak_to_
+    yield speak_to_
+    speak_to_(*before)
 
 
 @pytest.fixture(params=["dead", "deaf"])
@@ -47,36 +48,64 @@ def silent_port(request: pytest.FixtureRequest) -> Iterator[int]:
         yield port
 
 
+@pytest.fixture(params=["redis", "amqp"])
+def silent_broker(request: pytest.FixtureRequest, speak_to: SpeakTo, silent_port: int) -> str:
+    """The broker is there: the Redis of all hints, or a RabbitMQ beside a Redis that answers."""
+    url = f"{request.param}://127.0.0.1:{silent_port}/0"
+    speak_to(url if request.param == "redis" else django_settings.REDIS_URL, url)
+    return str(request.param)
+
+
+def lost(task: str) -> float:
+    return float(wakes.lost.labels(task)._value.get())
+
+
 @pytest.mark.parametrize("coalesce", [False, True])
-def test_a_wake_up_that_cannot_be_sent_is_given_up_at_once(
-    speak_to: Callable[[int], None], silent_port: int, coalesce: bool
-) -> None:
-    speak_to(silent_port)
-    lost = wakes.lost.labels("assign")._value.get()
+def test_a_wake_up_that_cannot_be_sent_is_given_up_at_once(silent_broker: str, coalesce: bool) -> None:
+    redis_hints.clear_flag("assign", (1,))
+    before = lost("assign")
     began = time.monotonic()
     assert wakes.wake("assign", (1,), coalesce=coalesce) is False
-    assert time.monotonic() - began < MOST_SECONDS
-    assert wakes.lost.labels("assign")._value.get() == lost + 1
+    assert time.monotonic() - began < MOST_SECONDS[silent_broker]
+    assert lost("assign") == before + 1
 
 
-def test_after_a_failure_nothing_is_tried_for_a_while(speak_to: Callable[[int], None], silent_port: int) -> None:
-    speak_to(silent_port)
+def test_after_a_failure_nothing_is_tried_for_a_while(silent_broker: str) -> None:
     wakes.wake("assign", (1,))
     began = time.monotonic()
     assert not any(wakes.wake("finish", (["x"],)) for _ in range(100))
-    wakes.awake("assign", (1,))
     assert time.monotonic() - began < publisher.PUBLISH_SECONDS
 
 
+def test_every_connection_that_hangs_on_a_broken_broker_is_given_up(silent_broker: str) -> None:
+    wakes.wake("assign", (1,))
+    assert publisher._producers is None
+
+
 @pytest.mark.django_db(transaction=True)
-def test_a_submit_succeeds_without_the_broker(speak_to: Callable[[int], None], silent_port: int) -> None:
+def test_a_submit_succeeds_without_the_broker(silent_broker: str) -> None:
     tenant, job_type = factories.make_tenant(), factories.make_job_type()
-    speak_to(silent_port)
     began = time.monotonic()
     job = factories.submit(tenant, job_type)
     assert time.monotonic() - began < DEAF_SUBMIT_SECONDS
     job.refresh_from_db()
     assert (job.state, job.turn) == ("pending", 0.0)
+
+
+def test_redis_is_asked_once_for_all_hints_when_it_is_the_broker_too(speak_to: SpeakTo, silent_port: int) -> None:
+    url = f"redis://127.0.0.1:{silent_port}/0"
+    speak_to(url, url)
+    redis_hints.announce([{"id": 1}])
+    began = time.monotonic()
+    assert wakes.wake("assign", (1,), coalesce=True) is False
+    assert time.monotonic() - began < redis_hints.ANSWER_SECONDS / 2
+
+
+def test_without_redis_another_broker_gets_every_wake_up(speak_to: SpeakTo, broker: "redis.Redis") -> None:
+    speak_to("redis://127.0.0.1:1/0", django_settings.BROKER_URL)
+    assert [wakes.wake("assign", (7,), coalesce=True) for _ in "12"] == [True, True]
+    wakes.awake("assign", (7,))
+    assert broker.llen("assign") == 2
 
 
 @pytest.fixture

@@ -22,14 +22,15 @@ WAIT_SECONDS = 60
 class Running:
     """Berth, as `up` started it. `apply` configures it, `client` speaks for a tenant."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *arguments: str, **variables: str) -> None:
         self.home = home
         taken = {"DATABASE_URL", "REDIS_URL", "BROKER_URL", "BERTH_HOME", "SECRET_KEY", "FIELD_KEYS", "KEY_PEPPERS"}
         self.environment = {name: value for name, value in os.environ.items() if name not in taken}
         # Short leases, so that a lost worker is noticed within a test's patience.
-        self.environment |= {"DJANGO_SETTINGS_MODULE": "broker_project.settings", "LEASE_SECONDS": "3"}
+        self.environment |= {"DJANGO_SETTINGS_MODULE": "broker_project.settings", "LEASE_SECONDS": "3", **variables}
+        (home / "run.json").unlink(missing_ok=True)  # an `up` that was killed leaves one behind
         self.log = (home / "up.log").open("wb")
-        command = [sys.executable, "manage.py", "up", "--home", str(home), "--port", "8000"]
+        command = [sys.executable, "manage.py", "up", "--home", str(home), "--port", "8000", *arguments]
         self.process = subprocess.Popen(
             command, cwd=PROJECT, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT
         )
@@ -44,6 +45,33 @@ class Running:
     def pid(self, role: str) -> int:
         """The process of a role, now; 0 while it is being restarted."""
         return next((int(process["pid"]) for process in self.run["processes"] if process["role"] == role), 0)
+
+    def pids(self) -> dict[str, int]:
+        """The processes, by role."""
+        return {process["role"]: int(process["pid"]) for process in self.run["processes"]}
+
+    @property
+    def said(self) -> str:
+        """What `up` told whoever started it."""
+        return (self.home / "up.log").read_text()
+
+    def answering_workers(self) -> set[str]:
+        """The workers that answer a message now, by queue."""
+        command = [
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            "broker_project",
+            "inspect",
+            "ping",
+            "--json",
+            "--timeout",
+            "3",
+        ]
+        environment = {**self.environment, **self.run["env"]}
+        asked = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+        return {name.partition("@")[0] for name in json.loads(asked.stdout)} if asked.returncode == 0 else set()
 
     def manage(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Runs a `manage.py` command against this installation."""

@@ -1,5 +1,6 @@
 """`manage.py up`: starts all of Berth on this machine, restarts what dies, and stops everything on Ctrl-C."""
 
+import errno
 import os
 from argparse import ArgumentParser
 from pathlib import Path
@@ -42,6 +43,9 @@ class Command(BaseCommand):
             Launch(chosen, Console()).run()
         except StartFailed as failure:
             raise CommandError(str(failure)) from None
+        except OSError as error:  # read-only, no right to write, or no room: a trace of ours would not help
+            full = "disk full: " if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
+            raise CommandError(f"{full}{home} cannot be used: {error}") from None
 
 
 def _role_names(text: str) -> frozenset[str]:
