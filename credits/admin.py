@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from credits.models import Account, Balance, Hold, Transfer
+from credits.models import Account, Allowance, Balance, Hold, Lot, Transfer
 from credits.pricing import short_text
 from statemachine.admin import ReadOnlyAdmin
 from tenants.models import Tenant
@@ -63,6 +63,27 @@ class BalanceAdmin(OfTenant):
 
     def tenant(self, balance: Balance) -> str:
         return owner(balance.account)
+
+
+@admin.register(Lot)
+class LotAdmin(OfTenant):
+    list_display = ["id", "tenant", "category", "priority", amount("amount"), amount("remaining"), amount("reserved"),
+                    "expires_at", "created_at"]  # fmt: skip
+    list_select_related = ["account"]
+    list_filter = ["category", "spent"]
+    ordering = ["-id"]
+
+    def tenant(self, lot: Lot) -> str:
+        return owner(lot.account)
+
+
+@admin.register(Allowance)
+class AllowanceAdmin(ReadOnlyAdmin):
+    list_display = ["id", "tenant", amount("amount"), "every", "category", "priority", "lifetime_seconds", "enabled"]
+    list_select_related = ["tenant"]
+    list_filter = ["every", "enabled"]
+    search_fields = ["tenant__name"]
+    ordering = ["-id"]
 
 
 @admin.register(Hold)

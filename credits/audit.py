@@ -1,5 +1,15 @@
 """What must always hold of the ledger, as SQL. Every row a rule returns is a breach: (subject, found, expected)."""
 
+# Each wallet with the sum of its lots.
+WALLETS = """
+    SELECT b.account_id, b.posted, b.held, b.hard_floor, coalesce(l.remaining, 0) AS remaining,
+           coalesce(l.reserved, 0) AS reserved
+    FROM credits_balance b
+    JOIN credits_account a ON a.id = b.account_id AND a.kind = 'wallet'
+    LEFT JOIN (SELECT account_id, sum(remaining) AS remaining, sum(reserved) AS reserved
+               FROM credits_lot WHERE NOT spent GROUP BY account_id) l ON l.account_id = b.account_id
+"""
+
 # P5, "money is conserved": what is kept (balances, captured amounts) must equal what the entries and holds say.
 RULES: dict[str, str] = {
     "P5.balance_equals_entries": """
@@ -63,5 +73,60 @@ RULES: dict[str, str] = {
         SELECT 'hold ' || id AS subject, extract(epoch FROM statement_timestamp() - review_at)::bigint AS found,
                3600 AS expected
         FROM credits_hold WHERE status = 'open' AND review_at < statement_timestamp() - interval '1 hour'
+    """,
+    "P5.lot_reserved_equals_open_holds": """
+        SELECT 'lot ' || l.id AS subject, l.reserved AS found, coalesce(h.reserved, 0) AS expected
+        FROM credits_lot l
+        LEFT JOIN (SELECT s.lot_id, sum(s.amount) AS reserved FROM credits_holdlot s
+                   JOIN credits_hold h ON h.id = s.hold_id WHERE h.status = 'open' GROUP BY s.lot_id) h ON h.lot_id = l.id
+        WHERE l.reserved <> coalesce(h.reserved, 0)
+    """,
+    "P5.lot_equals_its_entry": """
+        SELECT coalesce('lot ' || l.id, 'transfer ' || t.id) AS subject, l.amount AS found, t.amount AS expected
+        FROM credits_lot l
+        FULL JOIN (SELECT t.id, t.lot_id, t.credit_id, t.amount, t.op_key
+                   FROM credits_transfer t JOIN credits_account a ON a.id = t.credit_id WHERE a.kind = 'wallet') t
+             ON t.lot_id = l.id AND t.credit_id = l.account_id AND t.op_key = l.source_key
+        WHERE l.amount IS DISTINCT FROM t.amount
+    """,
+    "P5.posted_is_backed_by_lots": f"""
+        SELECT 'account ' || account_id AS subject, posted AS found, remaining AS expected
+        FROM ({WALLETS}) w WHERE posted > remaining
+    """,
+    "P5.debt_has_no_free_lot": f"""
+        SELECT 'account ' || account_id AS subject, remaining - reserved AS found, 0 AS expected
+        FROM ({WALLETS}) w WHERE remaining > posted AND remaining > reserved
+    """,
+    # What is used on credit (lots beyond what is posted) and what is held on credit (holds beyond the lots).
+    "P5.credit_used_within_the_floor": f"""
+        SELECT 'account ' || account_id AS subject, remaining - posted + held - reserved AS found, -hard_floor AS expected
+        FROM ({WALLETS}) w WHERE remaining - posted + held - reserved > -hard_floor
+    """,
+    "P5.lot_parts_within_its_amount": """
+        SELECT 'lot ' || l.id AS subject, l.remaining + coalesce(h.captured, 0) + coalesce(t.expired, 0) AS found,
+               l.amount AS expected
+        FROM credits_lot l
+        LEFT JOIN (SELECT lot_id, sum(captured) AS captured FROM credits_holdlot GROUP BY lot_id) h ON h.lot_id = l.id
+        LEFT JOIN (SELECT lot_id, sum(amount) AS expired FROM credits_transfer
+                   WHERE lot_id IS NOT NULL AND code = 'expire' GROUP BY lot_id) t ON t.lot_id = l.id
+        WHERE l.remaining + coalesce(h.captured, 0) + coalesce(t.expired, 0) > l.amount
+    """,
+    # A hold may stand on less than it is (the rest is on credit), never on more, and its lots pay before the credit does.
+    "P5.hold_is_charged_to_its_lots": """
+        SELECT 'hold ' || h.id AS subject, s.captured AS found,
+               CASE h.status WHEN 'open' THEN NULL ELSE least(coalesce(h.captured, 0), s.amount) END AS expected
+        FROM credits_hold h
+        JOIN (SELECT hold_id, sum(amount) AS amount, sum(captured) AS captured, count(*) - count(captured) AS unresolved
+              FROM credits_holdlot GROUP BY hold_id) s ON s.hold_id = h.id
+        WHERE s.amount > h.amount OR (h.status <> 'open' AND s.unresolved > 0)
+           OR s.captured IS DISTINCT FROM CASE h.status WHEN 'open' THEN NULL
+                                          ELSE least(coalesce(h.captured, 0), s.amount) END
+    """,
+    "P5.refunds_within_the_charge": """
+        SELECT 'transfer ' || t.id AS subject, r.amount AS found, t.amount AS expected
+        FROM credits_transfer t
+        JOIN (SELECT reverses_id, sum(amount) AS amount FROM credits_transfer
+              WHERE reverses_id IS NOT NULL GROUP BY reverses_id) r ON r.reverses_id = t.id
+        WHERE r.amount > t.amount
     """,
 }

@@ -1,5 +1,7 @@
 """What the ledger can refuse, named as facts. Amounts are micro-credits."""
 
+from uuid import UUID
+
 
 class CreditsError(Exception):
     """Base of everything the ledger and the prices refuse."""
@@ -17,6 +19,27 @@ class InsufficientCredits(CreditsError):
 
 class LedgerConflict(CreditsError):
     """The same key was booked before with other content; nothing was changed."""
+
+
+class NothingCharged(CreditsError):
+    """The run has no charge that could be refunded."""
+
+    def __init__(self, job_id: UUID, run: int) -> None:
+        super().__init__(f"job {job_id} run {run} was charged nothing")
+
+
+class RefundExceedsCharge(CreditsError):
+    """All refunds of a run together would be more than it was charged; nothing was booked."""
+
+    def __init__(self, job_id: UUID, run: int, amount: int) -> None:
+        super().__init__(f"{amount} micro-credits are more than is left of the charge for job {job_id} run {run}")
+
+
+class FloorInUse(CreditsError):
+    """More is used and held on credit than the new floor would allow; it stays as it was."""
+
+    def __init__(self, tenant_id: int, floor: int) -> None:
+        super().__init__(f"tenant {tenant_id} uses more credit than a floor of {floor} micro-credits allows")
 
 
 class NoWallet(CreditsError):

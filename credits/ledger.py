@@ -1,57 +1,56 @@
-"""The only writer of money: open a wallet, grant, hold, settle, release.
+"""The only writer of money: open a wallet, grant, hold, settle, release, refund, expire, set its limits.
 
 Amounts are integers of micro-credits. A tenant is charged per job: one hold per (job, run), closed once. Every verb
 opens a transaction or joins the caller's without a savepoint, so a refusal takes the caller's transaction down with it
-(wrap the call in an `atomic()` of its own to go on). The lock order is balance, then hold; many of a kind by id.
+(wrap the call in an `atomic()` of its own to go on). The lock order is balance, hold, lot; many of a kind by id.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from credits import queries
-from credits.errors import InsufficientCredits, LedgerConflict, NoWallet
+from credits.errors import (
+    FloorInUse,
+    InsufficientCredits,
+    LedgerConflict,
+    NothingCharged,
+    NoWallet,
+    RefundExceedsCharge,
+)
+from credits.models.lots import PRIORITY
+from credits.reading import expiring, statement
+from credits.values import Category, Closed, Closing, Entry, Expiring, HoldRequest, WalletBalance
+
+__all__ = [
+    "MAX_AMOUNT",
+    "MAX_SET",
+    "Closed",
+    "Closing",
+    "Entry",
+    "Expiring",
+    "HoldRequest",
+    "WalletBalance",
+    "balances",
+    "expire_due",
+    "expiring",
+    "grant",
+    "hold",
+    "lock_wallets",
+    "open_wallet",
+    "refund",
+    "release",
+    "set_credit_limit",
+    "set_floor",
+    "settle",
+    "statement",
+]
 
 MAX_SET = 1_000  # rows of one call; a larger set holds its locks too long
 MAX_AMOUNT = 10**15  # micro-credits of one entry: a thousand million credits
-
-
-@dataclass(frozen=True, slots=True)
-class HoldRequest:
-    job_id: UUID
-    run: int
-    amount: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What one run really cost; usage above the hold is our loss (absorb) or owed by the tenant (debt)."""
-
-    job_id: UUID
-    run: int
-    amount: int
-    overrun: Literal["absorb", "debt"] = "absorb"
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    job_id: UUID
-    run: int
-    captured: int
-    overrun: int
-
-
-@dataclass(frozen=True, slots=True)
-class WalletBalance:
-    """`available` is what a hold may take now, the credit line included."""
-
-    posted: int
-    held: int
-    available: int
-    credit_limit: int
+GRANTS: dict[str, Category] = {"grant_paid": "paid", "grant_promo": "promo"}
 
 
 def open_wallet(tenant_id: int, credit_limit: int = 0) -> int:
@@ -67,21 +66,41 @@ def open_wallet(tenant_id: int, credit_limit: int = 0) -> int:
     return int(found[0])
 
 
-def grant(tenant_id: int, amount: int, source_key: str, code: str = "grant_paid") -> bool:
-    """Credit the wallet once per source key. False: it was booked before; other content raises LedgerConflict.
+def grant(
+    tenant_id: int,
+    amount: int,
+    source_key: str,
+    code: str = "grant_paid",
+    *,
+    category: Category | None = None,
+    priority: int = PRIORITY,
+    expires_at: datetime | None = None,
+) -> bool:
+    """A lot of credits for the wallet, once per source key. False: it was booked before; other content: LedgerConflict.
 
-    Locks the key by inserting the entry, then the balance; a second caller waits at the key and sees it taken.
+    `category` says the same as `code` (grant_paid, grant_promo). A lower priority is used first. Locks the balance, then
+    makes the lot, which covers what is owed; a second caller waits and then finds the key taken.
     """
     _check_amounts([amount], least=1)
-    key = f"grant:{source_key}"
+    if category is not None:
+        code = f"grant_{category}"
+    if code not in GRANTS:
+        raise ValueError(f"a grant is one of {', '.join(GRANTS)}, not {code!r}")
+    terms = {
+        "amount": amount,
+        "key": f"grant:{source_key}",
+        "code": code,
+        "priority": priority,
+        "expires_at": expires_at,
+    }
     with transaction.atomic(savepoint=False):
         wallet_id = int(_wallet(tenant_id)[0])
-        if queries.book_grant(wallet_id, amount, key, code):
+        if queries.book_grant(wallet=wallet_id, category=GRANTS[code], **terms):
             return True
         # A statement of its own: only a later snapshot sees what a concurrent grant has just committed.
-        if queries.is_same_grant(wallet_id, amount, key, code):
+        if queries.is_same_grant(wallet=wallet_id, **terms):
             return False
-        raise LedgerConflict(f"{key} was booked with other content than {amount} {code} for tenant {tenant_id}")
+        raise LedgerConflict(f"grant:{source_key} was booked with other content than {terms} for tenant {tenant_id}")
 
 
 def lock_wallets(tenant_ids: Iterable[int]) -> None:
@@ -97,7 +116,8 @@ def hold(tenant_id: int, holds: Sequence[HoldRequest], review_seconds: float) ->
     """Set aside the amounts of all these runs, or none. A hold that stands with the same amount is kept as it is.
 
     Inserts the holds, then locks the balance, which checks the credit line; a second caller waits there and is checked
-    against what the first left. Raises InsufficientCredits, LedgerConflict (same run, other amount), NoWallet.
+    against what the first left. Then expires what is due and reserves in the order of the lots. Raises
+    InsufficientCredits, LedgerConflict (same run, other amount), NoWallet.
     """
     _check_amounts([request.amount for request in holds])
     if not holds:
@@ -128,9 +148,9 @@ def settle(closings: Sequence[Closing]) -> list[Closed]:
     if not by_run:
         return []
     with transaction.atomic(savepoint=False):
-        rows = queries.close_holds(*_columns(by_run), [closing.amount for closing in by_run.values()], "")
-        if over := [(hold_id, by_run[job_id, run].overrun) for hold_id, job_id, run, _, overrun in rows if overrun]:
-            queries.book_overruns([hold_id for hold_id, _ in over], [policy for _, policy in over])
+        actuals = [closing.amount for closing in by_run.values()]
+        policies: list[str] = [closing.overrun for closing in by_run.values()]
+        rows = queries.close_holds(*_columns(by_run), actuals, policies, "")
     return [Closed(job_id, run, captured, overrun) for _, job_id, run, captured, overrun in rows]
 
 
@@ -145,8 +165,59 @@ def release(refs: Sequence[tuple[UUID, int]], reason: str) -> list[tuple[UUID, i
     if not runs:
         return []
     with transaction.atomic(savepoint=False):
-        rows = queries.close_holds(*_columns(runs), [None] * len(runs), reason)
+        rows = queries.close_holds(*_columns(runs), None, None, reason)
     return [(job_id, run) for _, job_id, run, _, _ in rows]
+
+
+def refund(job_id: UUID, run: int, amount: int, key: str) -> bool:
+    """Give back a part of what a run was charged, once per key, as a new lot that never expires. False: booked before.
+
+    Locks the balance. The database refuses more than was charged, all refunds together: RefundExceedsCharge. Raises
+    NothingCharged when the run has no charge, LedgerConflict when the key was used with other content.
+    """
+    _check_amounts([amount], least=1)
+    op_key = f"refund:{key}"
+    with transaction.atomic(savepoint=False):
+        try:
+            booked = queries.book_refund(job_id, run, amount, op_key, PRIORITY)
+        except IntegrityError as error:
+            if "transfer_reversal" in str(getattr(getattr(error.__cause__, "diag", None), "constraint_name", "")):
+                raise RefundExceedsCharge(job_id, run, amount) from error
+            raise
+        if booked is None:
+            raise NothingCharged(job_id, run)
+        if not booked and not queries.is_same_refund(job_id, run, amount, op_key):
+            raise LedgerConflict(f"{op_key} was booked with other content than {amount} for job {job_id} run {run}")
+        return booked
+
+
+def expire_due(limit: int = MAX_SET) -> int:
+    """Takes what has expired from so many wallets at most, and says how much; wallets that are busy are passed over.
+
+    For a periodic task. It only keeps the numbers pretty: a hold expires what is due before it takes anything.
+    """
+    with transaction.atomic(savepoint=False):
+        return queries.expire_due(limit)
+
+
+def set_credit_limit(tenant_id: int, limit: int) -> None:
+    """How far below zero new holds may go. What is used or held already stays; the floor is another matter."""
+    _check_amounts([limit])
+    with transaction.atomic(savepoint=False):
+        queries.set_credit_limit(int(_wallet(tenant_id)[0]), limit)
+
+
+def set_floor(tenant_id: int, floor: int) -> None:
+    """What posted less held can never pass, at most 0. Raises FloorInUse when more is used and held on credit.
+
+    Locks the balance; then counts, in a later statement, what lies under it.
+    """
+    _check_amounts([-floor])
+    with transaction.atomic(savepoint=False):
+        wallet_id = int(_wallet(tenant_id)[0])
+        queries.lock_wallets([tenant_id])
+        if not queries.set_floor(wallet_id, floor):
+            raise FloorInUse(tenant_id, floor)
 
 
 def balances(tenant_id: int) -> WalletBalance:

@@ -1,7 +1,8 @@
 """The SQL of the ledger: one statement per verb, whatever the number of rows.
 
-Each returns rows and judges nothing; `ledger.py` turns them into answers and errors. All rely on READ COMMITTED, where
-a blocked UPDATE looks at its row again, and on data flow for their order: what must come later reads from the earlier.
+The verbs themselves are functions of the database (the files in `migrations/functions_…`). Each returns rows and judges
+nothing; `ledger.py` turns them into answers and errors. All rely on READ COMMITTED, where a blocked UPDATE looks at its
+row again and each statement inside a function sees what was committed before it began.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ Row = tuple[Any, ...]
 # Several accounts in one statement, always in this order, so that two openings cannot wait for each other.
 OPEN_ACCOUNTS = """
 INSERT INTO credits_account (ledger, kind, owner_id)
-VALUES ('tenant', 'issuer', NULL), ('tenant', 'revenue', NULL), ('tenant', 'loss', NULL),
+VALUES ('tenant', 'issuer', NULL), ('tenant', 'revenue', NULL), ('tenant', 'loss', NULL), ('tenant', 'breakage', NULL),
        ('tenant', 'receivable', %(tenant)s), ('tenant', 'wallet', %(tenant)s)
 ON CONFLICT (ledger, kind, owner_id) DO NOTHING
 """
@@ -29,8 +30,12 @@ WHERE ledger = 'tenant' AND kind = 'wallet' AND owner_id = %(tenant)s
 ON CONFLICT (account_id) DO NOTHING
 """
 
+# What has expired is not available, though it is posted until somebody touches the wallet.
 WALLET = """
-SELECT a.id, b.posted, b.held, b.credit_limit, b.posted - b.held + least(b.credit_limit, -b.hard_floor)
+SELECT a.id, b.posted, b.held, b.credit_limit,
+       b.posted - b.held + least(b.credit_limit, -b.hard_floor) - coalesce((
+           SELECT sum(l.remaining - l.reserved) FROM credits_lot l
+           WHERE l.account_id = a.id AND NOT l.spent AND l.expires_at <= clock_timestamp()), 0)
 FROM credits_account a JOIN credits_balance b ON b.account_id = a.id
 WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s
 """
@@ -44,43 +49,22 @@ ORDER BY b.account_id FOR NO KEY UPDATE
 """
 
 GRANT = """
-WITH booked AS (
-    INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code)
-    SELECT %(key)s, 'tenant',
-           (SELECT id FROM credits_account WHERE ledger = 'tenant' AND kind = 'issuer' AND owner_id IS NULL),
-           %(wallet)s, %(amount)s, %(code)s
-    ON CONFLICT (op_key) DO NOTHING
-    RETURNING credit_id, amount
-)
-UPDATE credits_balance b SET posted = b.posted + booked.amount, version = b.version + 1
-FROM booked WHERE b.account_id = booked.credit_id
-RETURNING b.account_id
+SELECT credits_fund_lot(
+    %(wallet)s::bigint,
+    (SELECT id FROM credits_account WHERE ledger = 'tenant' AND kind = 'issuer' AND owner_id IS NULL),
+    %(amount)s::bigint, %(key)s::text, %(code)s::text, %(category)s::text, %(priority)s::integer,
+    %(expires_at)s::timestamptz, NULL, NULL)
 """
 
 SAME_GRANT = """
-SELECT 1 FROM credits_transfer
-WHERE op_key = %(key)s AND ledger = 'tenant' AND credit_id = %(wallet)s AND amount = %(amount)s AND code = %(code)s
+SELECT 1 FROM credits_lot l JOIN credits_transfer t ON t.op_key = l.source_key
+WHERE l.source_key = %(key)s AND l.account_id = %(wallet)s AND l.amount = %(amount)s AND t.code = %(code)s
+  AND l.priority = %(priority)s AND l.expires_at IS NOT DISTINCT FROM %(expires_at)s::timestamptz
 """
 
-# The busy row comes last, and its condition is both the check and the lock. Nothing needed (a repeat, a free job)
-# passes also below the line, but still locks.
 HOLD = """
-WITH wallet AS (
-    SELECT id FROM credits_account WHERE ledger = 'tenant' AND kind = 'wallet' AND owner_id = %(tenant)s
-), placed AS (
-    INSERT INTO credits_hold (account_id, job_id, run, amount, review_at)
-    SELECT wallet.id, w.job_id, w.run, w.amount, statement_timestamp() + %(review)s * interval '1 second'
-    FROM wallet, unnest(%(jobs)s::uuid[], %(runs)s::int[], %(amounts)s::bigint[]) AS w (job_id, run, amount)
-    ON CONFLICT (job_id, run, account_id, attempt) DO NOTHING
-    RETURNING amount
-), needed AS (
-    SELECT coalesce(sum(amount), 0)::bigint AS amount, count(*) AS rows FROM placed
-)
-UPDATE credits_balance b SET held = b.held + needed.amount, version = b.version + 1
-FROM wallet, needed
-WHERE b.account_id = wallet.id
-  AND (needed.amount = 0 OR b.posted - b.held + least(b.credit_limit, -b.hard_floor) >= needed.amount)
-RETURNING needed.rows
+SELECT credits_place_holds(
+    %(tenant)s::bigint, %(jobs)s::uuid[], %(runs)s::int[], %(amounts)s::bigint[], %(review)s::float8)
 """
 
 OTHER_HOLDS = """
@@ -93,55 +77,37 @@ WHERE NOT EXISTS (
 LIMIT 1
 """
 
-# `actual` NULL releases. ARRAY(…) is computed whole before the first hold is touched: all balances are locked by then.
-# OFFSET 0 keeps one index look-up per run: joined freely, a fresh table without statistics is read whole for each.
 CLOSE = """
-WITH closing AS MATERIALIZED (
-    SELECT open.id, open.account_id, c.actual
-    FROM unnest(%(jobs)s::uuid[], %(runs)s::int[], %(actuals)s::bigint[]) AS c (job_id, run, actual)
-    CROSS JOIN LATERAL (
-        SELECT h.id, h.account_id FROM credits_hold h
-        WHERE h.job_id = c.job_id AND h.run = c.run AND h.attempt = 0 AND h.status = 'open' OFFSET 0) open
-), wallets AS MATERIALIZED (
-    SELECT b.account_id FROM credits_balance b
-    WHERE b.account_id IN (SELECT account_id FROM closing)
-    ORDER BY b.account_id FOR NO KEY UPDATE OF b
-), resolved AS (
-    UPDATE credits_hold h
-    SET status = CASE WHEN c.actual IS NULL THEN 'released' ELSE 'captured' END,
-        captured = CASE WHEN c.actual IS NOT NULL THEN least(c.actual, h.amount) END,
-        overrun = greatest(c.actual - h.amount, 0), reason = %(reason)s, resolved_at = statement_timestamp()
-    FROM closing c
-    WHERE h.id = c.id AND h.status = 'open' AND c.account_id = ANY(ARRAY(SELECT account_id FROM wallets))
-    RETURNING h.id, h.account_id, h.job_id, h.run, h.amount, h.captured, h.overrun
-), settled AS (
-    INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code, hold_id)
-    SELECT 'settle:' || id, 'tenant', account_id,
-           (SELECT id FROM credits_account WHERE ledger = 'tenant' AND kind = 'revenue' AND owner_id IS NULL),
-           captured, 'settle', id
-    FROM resolved WHERE captured > 0
-), balanced AS (
-    UPDATE credits_balance b
-    SET held = b.held - r.amount, posted = b.posted - r.captured, version = b.version + 1
-    FROM (SELECT account_id, sum(amount)::bigint AS amount, coalesce(sum(captured), 0)::bigint AS captured
-          FROM resolved GROUP BY account_id) r
-    WHERE b.account_id = r.account_id
-)
-SELECT id, job_id, run, captured, overrun FROM resolved
+SELECT hold_id, job_id, run, captured, overrun FROM credits_close_holds(
+    %(jobs)s::uuid[], %(runs)s::int[], %(actuals)s::bigint[], %(policies)s::text[], %(reason)s::text)
 """
 
-# Scalar subqueries: an account that is missing is a NULL that the table refuses, never a row quietly not written.
-BOOK_OVERRUNS = """
-INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code, hold_id)
-SELECT 'overrun:' || h.id, 'tenant',
-       CASE o.policy
-       WHEN 'debt' THEN (SELECT r.id FROM credits_account r JOIN credits_account w ON r.owner_id = w.owner_id
-                         WHERE w.id = h.account_id AND r.ledger = 'tenant' AND r.kind = 'receivable')
-       ELSE (SELECT id FROM credits_account WHERE ledger = 'tenant' AND kind = 'loss' AND owner_id IS NULL) END,
-       (SELECT id FROM credits_account WHERE ledger = 'tenant' AND kind = 'revenue' AND owner_id IS NULL),
-       h.overrun, 'overrun_' || o.policy, h.id
-FROM unnest(%(holds)s::bigint[], %(policies)s::text[]) AS o (hold_id, policy)
-JOIN credits_hold h ON h.id = o.hold_id
+REFUND = """
+SELECT credits_fund_lot(
+    t.debit_id, t.credit_id, %(amount)s::bigint, %(key)s::text, 'refund', 'paid', %(priority)s::integer, NULL,
+    t.hold_id, t.id)
+FROM credits_hold h JOIN credits_transfer t ON t.op_key = 'settle:' || h.id
+WHERE h.job_id = %(job)s::uuid AND h.run = %(run)s AND h.attempt = 0
+"""
+
+SAME_REFUND = """
+SELECT 1 FROM credits_transfer t JOIN credits_hold h ON h.id = t.hold_id
+WHERE t.op_key = %(key)s AND t.amount = %(amount)s AND h.job_id = %(job)s::uuid AND h.run = %(run)s
+"""
+
+EXPIRE_DUE = "SELECT credits_expire_due(%(limit)s::int)"
+
+SET_CREDIT_LIMIT = """
+UPDATE credits_balance SET credit_limit = %(limit)s, version = version + 1 WHERE account_id = %(wallet)s
+"""
+
+# What is free may expire, so it is no cover: the floor has to lie below what is used and held on credit.
+SET_FLOOR = """
+UPDATE credits_balance b SET hard_floor = %(floor)s, version = version + 1
+FROM (SELECT coalesce(sum(remaining - reserved), 0) AS free FROM credits_lot
+      WHERE account_id = %(wallet)s AND NOT spent) l
+WHERE b.account_id = %(wallet)s AND b.posted - b.held - l.free >= %(floor)s
+RETURNING b.account_id
 """
 
 
@@ -160,13 +126,13 @@ def lock_wallets(tenant_ids: Sequence[int]) -> None:
     _first(LOCK_WALLETS, tenants=list(tenant_ids))
 
 
-def book_grant(wallet_id: int, amount: int, key: str, code: str) -> bool:
-    """False when the key is taken."""
-    return _first(GRANT, wallet=wallet_id, amount=amount, key=key, code=code) is not None
+def book_grant(**terms: Any) -> bool:
+    """False when the key is taken. Terms: wallet, amount, key, code, category, priority, expires_at."""
+    return bool((_first(GRANT, **terms) or (False,))[0])
 
 
-def is_same_grant(wallet_id: int, amount: int, key: str, code: str) -> bool:
-    return _first(SAME_GRANT, wallet=wallet_id, amount=amount, key=key, code=code) is not None
+def is_same_grant(**terms: Any) -> bool:
+    return _first(SAME_GRANT, **terms) is not None
 
 
 def place_holds(
@@ -174,7 +140,7 @@ def place_holds(
 ) -> int | None:
     """How many were new, or None when the wallet cannot carry them (or is not there)."""
     row = _first(HOLD, tenant=tenant_id, jobs=jobs, runs=runs, amounts=amounts, review=review_seconds)
-    return None if row is None else int(row[0])
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def first_other_hold(tenant_id: int, jobs: list[UUID], runs: list[int], amounts: list[int]) -> Row | None:
@@ -182,21 +148,43 @@ def first_other_hold(tenant_id: int, jobs: list[UUID], runs: list[int], amounts:
     return _first(OTHER_HOLDS, tenant=tenant_id, jobs=jobs, runs=runs, amounts=amounts)
 
 
-def close_holds(jobs: list[UUID], runs: list[int], actuals: Sequence[int | None], reason: str) -> list[Row]:
-    """(hold id, job id, run, captured, overrun) of each hold that was open."""
-    with connection.cursor() as cursor:
-        execute(cursor, CLOSE, {"jobs": jobs, "runs": runs, "actuals": list(actuals), "reason": reason})
-        rows: list[Row] = cursor.fetchall()
-        return rows
+def close_holds(
+    jobs: list[UUID], runs: list[int], actuals: list[int] | None, policies: list[str] | None, reason: str
+) -> list[Row]:
+    """(hold id, job id, run, captured, overrun) of each hold that was open; `actuals` None releases them."""
+    return all_rows(CLOSE, jobs=jobs, runs=runs, actuals=actuals, policies=policies, reason=reason)
 
 
-def book_overruns(holds: list[int], policies: list[str]) -> None:
+def book_refund(job_id: UUID, run: int, amount: int, key: str, priority: int) -> bool | None:
+    """False when the key is taken, None when this run was not charged."""
+    row = _first(REFUND, job=job_id, run=run, amount=amount, key=key, priority=priority)
+    return None if row is None else bool(row[0])
+
+
+def is_same_refund(job_id: UUID, run: int, amount: int, key: str) -> bool:
+    return _first(SAME_REFUND, job=job_id, run=run, amount=amount, key=key) is not None
+
+
+def expire_due(limit: int) -> int:
+    return int((_first(EXPIRE_DUE, limit=limit) or (0,))[0])
+
+
+def set_credit_limit(wallet_id: int, limit: int) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(BOOK_OVERRUNS, {"holds": holds, "policies": policies})
+        cursor.execute(SET_CREDIT_LIMIT, {"wallet": wallet_id, "limit": limit})
+
+
+def set_floor(wallet_id: int, floor: int) -> bool:
+    """False when more than that is used and held on credit."""
+    return _first(SET_FLOOR, wallet=wallet_id, floor=floor) is not None
 
 
 def _first(sql: str, **parameters: Any) -> Row | None:
+    return next(iter(all_rows(sql, **parameters)), None)
+
+
+def all_rows(sql: str, **parameters: Any) -> list[Row]:
     with connection.cursor() as cursor:
         execute(cursor, sql, parameters)
-        row: Row | None = cursor.fetchone()
-        return row
+        rows: list[Row] = cursor.fetchall()
+        return rows

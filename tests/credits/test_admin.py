@@ -5,11 +5,11 @@ from django.contrib import admin
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from credits import ledger
-from credits.models import Account, Balance, Hold, Transfer
+from credits.models import Account, Allowance, Balance, Hold, Lot, Transfer
 from tests.credits.conftest import hold_one
+from tests.factories import make_tenant
 
-MODELS = [Account, Balance, Hold, Transfer]
+MODELS = [Account, Allowance, Balance, Hold, Lot, Transfer]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -23,10 +23,10 @@ def test_nothing_can_be_written(model: type, rf: RequestFactory) -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize("model", MODELS)
 def test_every_list_and_row_opens(model: type, admin_client: Client) -> None:
-    ledger.open_wallet(1)
-    ledger.grant(1, 10, "invoice-1")
-    hold_one(1, 5)
+    tenant = make_tenant()
+    Allowance.objects.create(tenant=tenant, amount=1, every="day")
+    hold_one(tenant.pk, 5)
     name = model.__name__.lower()
-    assert admin_client.get(reverse(f"admin:credits_{name}_changelist"), {"q": "1"}).status_code == 200
+    assert admin_client.get(reverse(f"admin:credits_{name}_changelist"), {"q": "tenant"}).status_code == 200
     row = model._default_manager.first()  # type: ignore[attr-defined]
     assert admin_client.get(reverse(f"admin:credits_{name}_change", args=[row.pk])).status_code == 200

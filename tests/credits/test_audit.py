@@ -1,6 +1,7 @@
 """Each rule of the audit finds the breach it is there for, and nothing in a healthy ledger."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pgtrigger
@@ -10,16 +11,17 @@ from django.db import connection, transaction
 from credits import ledger
 from credits.audit import RULES
 from credits.ledger import Closing
-from tests.credits.conftest import hold_one
+from tests.credits.conftest import hold_one, let_expire
 
 pytestmark = pytest.mark.django_db
 Open = Callable[..., int]
+SOON = datetime.now(UTC) + timedelta(hours=1)
 
 # What a bug or a stray UPDATE could do once the guards that forbid it are gone.
 BREACHES = {
     "P5.balance_equals_entries": "UPDATE credits_balance SET posted = posted + 1",
     "P5.held_equals_open_holds": "UPDATE credits_balance SET held = held + 1",
-    "P5.captured_equals_settle_entry": "DELETE FROM credits_transfer WHERE code = 'settle'",
+    "P5.captured_equals_settle_entry": "DELETE FROM credits_transfer WHERE code = 'settle' AND amount = 8",
     "P5.overrun_equals_entry": "UPDATE credits_transfer SET amount = amount - 1 WHERE code = 'overrun_absorb'",
     "P5.one_settle_per_hold": """
         INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code, hold_id)
@@ -45,6 +47,16 @@ BREACHES = {
     "P5.open_holds_are_reviewed": """
         UPDATE credits_hold SET review_at = now() - interval '61 minutes' WHERE status = 'open'
     """,
+    "P5.lot_reserved_equals_open_holds": "UPDATE credits_lot SET reserved = reserved + 1 WHERE remaining > reserved",
+    "P5.lot_equals_its_entry": "UPDATE credits_lot SET amount = amount + 1",
+    "P5.posted_is_backed_by_lots": "UPDATE credits_lot SET remaining = remaining - 1 WHERE remaining > reserved",
+    "P5.debt_has_no_free_lot": "UPDATE credits_balance SET posted = posted - 1",
+    "P5.credit_used_within_the_floor": "UPDATE credits_balance SET hard_floor = 0, held = held + 1",
+    "P5.lot_parts_within_its_amount": """
+        UPDATE credits_lot SET remaining = remaining + 1 WHERE starts_with(source_key, 'grant:gift')
+    """,
+    "P5.hold_is_charged_to_its_lots": "UPDATE credits_holdlot SET captured = captured - 1 WHERE captured > 0",
+    "P5.refunds_within_the_charge": "UPDATE credits_transfer SET amount = 100 WHERE code = 'refund'",
 }
 
 
@@ -63,6 +75,14 @@ def _a_ledger_with_everything_in_it(open_tenant: Open) -> None:
     ledger.release([(hold_one(tenant, 10), 0)], "failed")
     hold_one(tenant, 10)
     hold_one(tenant, 0, uuid4())
+    ledger.grant(tenant, 20, f"gift {tenant}", category="promo", priority=1, expires_at=SOON)
+    refunded = hold_one(tenant, 15)
+    ledger.settle([Closing(refunded, 0, 12)])
+    ledger.refund(refunded, 0, 5, "ticket")
+    let_expire(f"gift {tenant}")
+    ledger.expire_due()
+    in_debt = open_tenant(10, credit_limit=50)
+    ledger.settle([Closing(hold_one(in_debt, 40), 0, 40)])
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -82,3 +102,22 @@ def test_a_breach_is_found(rule: str) -> None:
     assert found
     assert all(row[1] != row[2] for row in found)
     assert breaches(rule) == []
+
+
+@pytest.mark.parametrize(
+    "breach",
+    [
+        # An entry that credits a wallet and made no lot; a lot that no entry made; one that belongs to somebody else.
+        "UPDATE credits_transfer SET lot_id = NULL WHERE code = 'refund'",
+        "DELETE FROM credits_transfer WHERE code = 'refund'",
+        "UPDATE credits_lot SET account_id = (SELECT min(account_id) FROM credits_lot)"
+        " WHERE account_id = (SELECT max(account_id) FROM credits_lot)",
+    ],
+)
+def test_a_lot_without_its_entry_is_found(breach: str) -> None:
+    with transaction.atomic():
+        with pgtrigger.ignore(), connection.cursor() as cursor:
+            cursor.execute(breach)
+        found = breaches("P5.lot_equals_its_entry")
+        transaction.set_rollback(True)
+    assert found

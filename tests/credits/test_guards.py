@@ -46,6 +46,19 @@ def tenant(open_tenant: Open) -> int:
         ("DELETE FROM credits_transfer", "Cannot update or delete"),
         ("TRUNCATE credits_transfer", "Cannot truncate"),
         ("TRUNCATE credits_account CASCADE", "Cannot truncate"),
+        ("TRUNCATE credits_holdlot", "Cannot truncate"),
+        ("TRUNCATE credits_lot CASCADE", "Cannot truncate"),
+        ("TRUNCATE credits_hold CASCADE", "Cannot truncate"),
+        ("DELETE FROM credits_lot", "Cannot delete"),
+        ("UPDATE credits_lot SET amount = amount + 1", "Cannot update"),
+        ("UPDATE credits_lot SET account_id = account_id + 1", "Cannot update"),
+        ("UPDATE credits_lot SET source_key = 'x'", "Cannot update"),
+        ("UPDATE credits_lot SET category = 'promo'", "Cannot update"),
+        ("DELETE FROM credits_holdlot", "Cannot delete"),
+        ("UPDATE credits_holdlot SET captured = 0 WHERE captured IS NOT NULL", "Cannot update"),
+        ("UPDATE credits_holdlot SET amount = 1 WHERE captured IS NULL", "Cannot update"),
+        ("UPDATE credits_holdlot SET lot_id = lot_id + 1 WHERE captured IS NULL", "Cannot update"),
+        ("UPDATE credits_holdlot SET hold_id = hold_id - 1 WHERE captured IS NULL", "Cannot update"),
         ("UPDATE credits_account SET owner_id = 5", "Cannot update or delete"),
         ("DELETE FROM credits_hold", "Cannot delete"),
         ("UPDATE credits_hold SET reason = 'x' WHERE status = 'captured'", "Cannot update"),
@@ -70,6 +83,11 @@ def test_what_was_booked_stays(tenant: int, sql: str, message: str) -> None:
         ("UPDATE credits_balance SET posted = held - 1", "balance_above_hard_floor"),
         ("UPDATE credits_balance SET credit_limit = -1", "balance_credit_limit_not_negative"),
         ("UPDATE credits_balance SET hard_floor = 1", "balance_hard_floor_not_positive"),
+        ("UPDATE credits_lot SET reserved = -1", "lot_reserved_within_remaining_within_amount"),
+        ("UPDATE credits_lot SET reserved = remaining + 1", "lot_reserved_within_remaining_within_amount"),
+        ("UPDATE credits_lot SET remaining = amount + 1", "lot_reserved_within_remaining_within_amount"),
+        ("UPDATE credits_holdlot SET captured = -1 WHERE captured IS NULL", "holdlot_captured_within_amount"),
+        ("UPDATE credits_holdlot SET captured = amount + 1 WHERE captured IS NULL", "holdlot_captured_within_amount"),
         ("UPDATE credits_hold SET status = 'gone', resolved_at = now() WHERE status = 'open'", "hold_status_known"),
         ("UPDATE credits_hold SET resolved_at = now() WHERE status = 'open'", "hold_open_until_resolved"),
         ("UPDATE credits_hold SET status = 'released' WHERE status = 'open'", "hold_open_until_resolved"),
@@ -119,3 +137,32 @@ def test_there_is_one_account_of_a_kind(tenant: int) -> None:
         kind = "revenue" if owner == "NULL" else "wallet"
         with pytest.raises(IntegrityError, match="account_ledger_kind_owner"), transaction.atomic():
             execute(f"INSERT INTO credits_account (ledger, kind, owner_id) VALUES ('tenant', '{kind}', {owner})")
+
+
+def reverse(code: str, amount: int, swapped: bool = True) -> int:
+    """An entry that reverses the settlement, between its accounts swapped or not."""
+    sides = "credit_id, debit_id" if swapped else "debit_id, credit_id"
+    return execute(
+        "INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code, reverses_id)"
+        f" SELECT gen_random_uuid(), ledger, {sides}, {amount}, '{code}', id FROM credits_transfer WHERE code = 'settle'"
+    )
+
+
+@pytest.mark.tampers
+def test_a_reversal_mirrors_its_entry_and_stays_within_it(tenant: int) -> None:
+    for message, code, amount, swapped in [
+        ("mirrors", "refund", 1, False),
+        ("too much", "refund", 11, True),
+        ("transfer_refund_reverses", "gift", 1, True),
+    ]:
+        with refused(message):
+            reverse(code, amount, swapped)
+    assert reverse("refund", 6) == 1
+    with refused("too much"):
+        reverse("refund", 5)
+    assert reverse("refund", 4) == 1
+    with refused("transfer_refund_reverses"):
+        execute(
+            "INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code)"
+            " SELECT 'x', ledger, credit_id, debit_id, 1, 'refund' FROM credits_transfer WHERE code = 'settle'"
+        )

@@ -190,7 +190,7 @@ def test_a_set_costs_as_many_statements_as_one_row(open_tenant: Open, django_ass
     jobs = [request.job_id for holds in requests.values() for request in holds]
     with django_assert_num_queries(1):
         assert len(ledger.settle([Closing(job, 0, 7) for job in jobs[:80]])) == 80
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         assert len(ledger.settle([Closing(job, 0, 12) for job in jobs[80:160]])) == 80
     with django_assert_num_queries(1):
         assert len(ledger.release([(job, 0) for job in jobs[160:]], "cancelled")) == 20

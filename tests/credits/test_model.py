@@ -1,98 +1,279 @@
-"""A small model of two wallets walks beside the database: any sequence of verbs leaves both saying the same."""
+"""A model of two wallets walks beside the database: after any sequence of verbs both say the same, lot by lot.
 
+BERTH_MODEL_RUNS and BERTH_MODEL_STEPS ask for more of it than the suite does (`python -m bench.ledger.model`).
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
-from hypothesis import Phase, settings
+from django.db import DatabaseError, transaction
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from credits import ledger
 from credits.audit import RULES
-from credits.errors import InsufficientCredits, LedgerConflict
+from credits.errors import FloorInUse, InsufficientCredits, LedgerConflict, RefundExceedsCharge
 from credits.ledger import Closing, HoldRequest
 from tests.credits.conftest import TENANT_IDS
+from tests.credits.model import Lot, Run, Short, Wallet
+from tests.credits.tamperings import TAMPERINGS
+from tests.db import execute, rows
 
+RUNS = int(os.environ.get("BERTH_MODEL_RUNS", "80"))
+STEPS = int(os.environ.get("BERTH_MODEL_STEPS", "30"))
+SHRINK = [] if os.environ.get("BERTH_MODEL_SHRINK") == "no" else [Phase.shrink]  # to the shortest walk that fails
 WHICH = st.integers(0, 1)
 PICK = st.lists(st.integers(0, 30), min_size=1, max_size=6)
+PERCENT = st.sampled_from([100, 60, 130, 0])  # of the hold, what it really cost
+POLICY = st.sampled_from(["absorb", "debt"])
+REFUND_PRIORITY = 50
+
+done: Counter[str] = Counter()
+
+
+@contextmanager
+def refused(error: type[Exception]) -> Iterator[pytest.ExceptionInfo[Any]]:
+    with pytest.raises(error) as refusal, transaction.atomic():
+        yield refusal
 
 
 class Wallets(RuleBasedStateMachine):
-    @initialize(limits=st.tuples(st.sampled_from([0, 30, 100]), st.sampled_from([0, 50])))
-    def open(self, limits: tuple[int, int]) -> None:
+    @initialize(
+        limits=st.tuples(st.sampled_from([0, 30, 100]), st.sampled_from([0, 50])), paid=st.sampled_from([0, 60, 300])
+    )
+    def open(self, limits: tuple[int, int], paid: int) -> None:
+        self.base = datetime.now(UTC)
         self.tenants = [next(TENANT_IDS) for _ in limits]
-        self.limits, self.posted, self.grants = limits, [0, 0], 0
-        self.jobs: list[UUID] = []
-        self.open_holds: dict[UUID, tuple[int, int]] = {}
+        self.wallets = [Wallet(limit) for limit in limits]
+        self.runs: list[tuple[Run, int]] = []  # every run that was held, and whose it was
+        self.keys = self.jobs = 0
         for tenant, limit in zip(self.tenants, limits, strict=True):
             ledger.open_wallet(tenant, limit)
+        if paid:
+            ledger.grant(self.tenants[0], paid, key := self.key())
+            self.wallets[0].grant(Lot(f"grant:{key}", paid))
 
-    def held(self, which: int) -> int:
-        return sum(amount for owner, amount in self.open_holds.values() if owner == which)
+    def key(self) -> str:
+        self.keys += 1
+        return f"{self.tenants[0]}:{self.keys}"
 
-    @rule(which=WHICH, amount=st.integers(1, 400), again=st.booleans())
-    def grant(self, which: int, amount: int, again: bool) -> None:
-        self.grants += 1
-        key = f"{self.tenants[which]}:{self.grants}"
-        assert ledger.grant(self.tenants[which], amount, key)
+    def job(self) -> UUID:
+        """Numbered, so that the same walk holds in the same order when it is walked again."""
+        self.jobs += 1
+        return UUID(int=(self.tenants[0] << 64) + self.jobs)
+
+    def chosen(self, picks: list[int]) -> list[Run]:
+        """Of the runs that stand open and the last few that ended."""
+        ended = [run for run, which in self.runs if run not in self.wallets[which].holds]
+        runs = [run for wallet in self.wallets for run in wallet.holds] + ended[-3:]
+        return list({runs[pick % len(runs)]: None for pick in picks})
+
+    def some_were_held(self) -> bool:
+        return bool(getattr(self, "runs", None))
+
+    def some_may_expire(self) -> bool:
+        return any(lot.free and (lot.hours or 0) > 0 for wallet in getattr(self, "wallets", []) for lot in wallet.lots)
+
+    def some_are_due(self) -> bool:
+        return any(lot.is_due and lot.remaining for wallet in getattr(self, "wallets", []) for lot in wallet.lots)
+
+    def some_were_charged(self) -> bool:
+        return any(wallet.left_to_refund for wallet in getattr(self, "wallets", []))
+
+    @rule(
+        which=WHICH,
+        amount=st.integers(1, 400),
+        category=st.sampled_from(["promo", "paid"]),
+        priority=st.sampled_from([1, 50]),
+        hours=st.sampled_from([None, 1, 2, 3]),
+        again=st.booleans(),
+    )
+    def grant(self, *, which: int, amount: int, category: Any, priority: int, hours: int | None, again: bool) -> None:
+        key, tenant = self.key(), self.tenants[which]
+        expires_at = None if hours is None else self.base + timedelta(hours=hours - 0.5)
+        terms: dict[str, Any] = {"category": category, "priority": priority, "expires_at": expires_at}
+        assert ledger.grant(tenant, amount, key, **terms)
         if again:
-            assert not ledger.grant(self.tenants[which], amount, key)
-            with pytest.raises(LedgerConflict), transaction.atomic():
-                ledger.grant(self.tenants[which], amount + 1, key)
-        self.posted[which] += amount
+            assert not ledger.grant(tenant, amount, key, **terms)
+            with refused(LedgerConflict):
+                ledger.grant(tenant, amount + 1, key, **terms)
+        self.wallets[which].grant(Lot(f"grant:{key}", amount, category, priority, hours))
+        done["grant"] += 1
 
-    @rule(which=WHICH, amounts=st.lists(st.integers(0, 120), min_size=1, max_size=3), again=st.booleans())
+    @precondition(some_may_expire)
+    @rule()
+    def an_hour_passes(self) -> None:
+        execute(
+            "UPDATE credits_lot SET expires_at = expires_at - interval '1 hour' WHERE account_id IN"
+            " (SELECT id FROM credits_account WHERE owner_id = ANY(%s))",
+            [self.tenants],
+        )
+        for lot in [lot for wallet in self.wallets for lot in wallet.lots if lot.hours is not None]:
+            lot.hours = (lot.hours or 0) - 1
+        done["hour"] += 1
+
+    @precondition(some_are_due)
+    @rule()
+    def sweep(self) -> None:
+        expired = sum(wallet.expire() for wallet in self.wallets)
+        assert ledger.expire_due() == expired
+        done["sweep of something" if expired else "sweep of nothing"] += 1
+
+    @rule(which=WHICH, amounts=st.lists(st.integers(0, 70), min_size=1, max_size=3), again=st.booleans())
     def hold(self, which: int, amounts: list[int], again: bool) -> None:
-        requests = [HoldRequest(uuid4(), 0, amount) for amount in amounts]
-        held = self.held(which)
-        fits = self.posted[which] - held + self.limits[which] >= sum(amounts)
-        if not fits:
-            with pytest.raises(InsufficientCredits) as refusal, transaction.atomic():
-                ledger.hold(self.tenants[which], requests, 3600)
-            assert refusal.value.held == held
+        self.place(which, {(self.job(), 1): amount for amount in amounts}, again)
+
+    @precondition(some_were_held)
+    @rule(picks=PICK, amount=st.integers(0, 60))
+    def replay(self, picks: list[int], amount: int) -> None:
+        """A job whose last run has ended runs again, with a hold of its own."""
+        last = {job: (run, which) for (job, run), which in self.runs}
+        for job in dict.fromkeys(job for job, _ in self.chosen(picks)):
+            run, which = last[job]
+            if (job, run) not in self.wallets[which].holds:
+                self.place(which, {(job, run + 1): amount}, False)
+                done["replay"] += 1
+                return
+
+    def place(self, which: int, wanted: dict[Run, int], again: bool) -> None:
+        wallet, tenant = self.wallets[which], self.tenants[which]
+        requests = [HoldRequest(job, run, amount) for (job, run), amount in wanted.items()]
+        held, available = wallet.held, wallet.available
+        try:
+            wallet.hold(wanted)
+        except Short:
+            with refused(InsufficientCredits) as refusal:
+                ledger.hold(tenant, requests, 3600)
+            assert (refusal.value.held, refusal.value.available) == (held, available)
+            done["hold refused"] += 1
             return
         for _ in range(1 + again):
-            ledger.hold(self.tenants[which], requests, 3600)
-        self.jobs += [request.job_id for request in requests]
-        self.open_holds |= {request.job_id: (which, request.amount) for request in requests}
+            ledger.hold(tenant, requests, 3600)
+        if again:
+            with refused(LedgerConflict):
+                ledger.hold(tenant, [HoldRequest(requests[0].job_id, requests[0].run, requests[0].amount + 1)], 3600)
+        self.runs += [(run, which) for run in wanted]
+        done["hold"] += 1
 
-    @rule(picks=PICK, percent=st.integers(0, 140), policy=st.sampled_from(["absorb", "debt"]))
+    @precondition(some_were_held)
+    @rule(picks=PICK, percent=PERCENT, policy=POLICY)
     def settle(self, picks: list[int], percent: int, policy: Any) -> None:
-        jobs = self.chosen(picks)
-        actual = {job: self.open_holds.get(job, (0, 50))[1] * percent // 100 for job in jobs}
-        closed = ledger.settle([Closing(job, 0, actual[job], policy) for job in jobs])
-        assert {answer.job_id for answer in closed} == {job for job in jobs if job in self.open_holds}
-        for answer in closed:
-            which, amount = self.open_holds.pop(answer.job_id)
-            assert answer.captured == min(amount, actual[answer.job_id])
-            assert answer.captured + answer.overrun == actual[answer.job_id]
-            self.posted[which] -= answer.captured
+        self.close_as(percent, policy, self.chosen(picks))
 
+    def close_as(self, percent: int, policy: Any, chosen: list[Run]) -> None:
+        standing = {run: hold for wallet in self.wallets for run, hold in wallet.holds.items()}
+        actuals = {run: (standing[run].amount if run in standing else 50) * percent // 100 for run in chosen}
+        closed = ledger.settle([Closing(*run, actuals[run], policy) for run in chosen])
+        assert {(answer.job_id, answer.run) for answer in closed} == set(chosen) & set(standing)
+        for answer in closed:
+            run = (answer.job_id, answer.run)
+            assert answer.captured == min(standing[run].amount, actuals[run])
+            assert answer.captured + answer.overrun == actuals[run]
+            done["overrun" if answer.overrun else "settle"] += 1
+        self.close([(answer.job_id, answer.run) for answer in closed], actuals)
+
+    @rule(which=WHICH, amount=st.integers(1, 70), percent=PERCENT)
+    def hold_and_settle(self, which: int, amount: int, percent: int) -> None:
+        run = (self.job(), 1)
+        self.place(which, {run: amount}, False)
+        if run in self.wallets[which].holds:
+            self.close_as(percent, "absorb", [run])
+
+    @precondition(some_were_held)
     @rule(picks=PICK)
     def release(self, picks: list[int]) -> None:
-        jobs = self.chosen(picks)
-        released = ledger.release([(job, 0) for job in jobs], "model")
-        assert {job for job, _ in released} == {job for job in jobs if job in self.open_holds}
-        for job, _ in released:
-            del self.open_holds[job]
+        chosen = self.chosen(picks)
+        released = ledger.release(chosen, "model")
+        assert set(released) == {run for run in chosen if any(run in wallet.holds for wallet in self.wallets)}
+        self.close(released, None)
+        done["release"] += len(released)
 
-    def chosen(self, picks: list[int]) -> list[UUID]:
-        return list({self.jobs[-1 - pick % len(self.jobs)]: None for pick in picks}) if self.jobs else []
+    def close(self, runs: list[Run], actuals: dict[Run, int] | None) -> None:
+        for wallet in self.wallets:
+            if own := [run for run in runs if run in wallet.holds]:
+                wallet.close(own, actuals)
+
+    @precondition(some_were_charged)
+    @rule(pick=st.integers(0, 30), amount=st.integers(1, 40), again=st.booleans())
+    def refund(self, pick: int, amount: int, again: bool) -> None:
+        charged = [(run, wallet) for wallet in self.wallets for run in wallet.left_to_refund]
+        (run, wallet), key = charged[pick % len(charged)], self.key()
+        if not wallet.refund(run, Lot(f"refund:{key}", amount, priority=REFUND_PRIORITY)):
+            with refused(RefundExceedsCharge):
+                ledger.refund(*run, amount, key)
+            done["refund refused"] += 1
+            return
+        assert ledger.refund(*run, amount, key)
+        if again:
+            assert not ledger.refund(*run, amount, key)
+            with refused(LedgerConflict):
+                ledger.refund(*run, amount + 1, key)
+        done["refund"] += 1
+
+    @rule(which=WHICH, limit=st.sampled_from([0, 20, 100]), floor=st.sampled_from([0, -40, -100]))
+    def move_the_limits(self, which: int, limit: int, floor: int) -> None:
+        wallet, tenant = self.wallets[which], self.tenants[which]
+        ledger.set_credit_limit(tenant, limit)
+        wallet.limit = limit
+        if wallet.set_floor(floor):
+            ledger.set_floor(tenant, floor)
+        else:
+            with refused(FloorInUse):
+                ledger.set_floor(tenant, floor)
+            done["floor refused"] += 1
+
+    @precondition(some_were_held)
+    @rule(sql=st.sampled_from(TAMPERINGS))
+    def tamper(self, sql: str) -> None:
+        try:
+            with transaction.atomic():
+                execute("SET CONSTRAINTS ALL IMMEDIATE")
+                touched = execute(sql)
+        except DatabaseError:
+            touched = 0
+        assert touched == 0, sql
+        done["tamper"] += 1
 
     @invariant()
     def both_say_the_same(self) -> None:
-        for which, tenant in enumerate(getattr(self, "tenants", [])):
+        for wallet, tenant in zip(getattr(self, "wallets", []), getattr(self, "tenants", []), strict=True):
             balance = ledger.balances(tenant)
-            assert (balance.posted, balance.held) == (self.posted[which], self.held(which))
-            assert balance.posted - balance.held >= -self.limits[which]
+            assert (balance.posted, balance.held) == (wallet.posted, wallet.held)
+            assert balance.available == wallet.available
+            assert balance.posted - balance.held >= wallet.floor
+            assert found_lots(tenant) == [(lot.source, lot.remaining, lot.reserved) for lot in wallet.lots]
 
     def teardown(self) -> None:
-        with connection.cursor() as cursor:
-            for name, sql in RULES.items():
-                cursor.execute(sql)
-                assert cursor.fetchall() == [], name
+        ledger.expire_due()  # so that the next run finds nothing of ours to expire
+        assert {name: found for name, sql in RULES.items() if (found := rows(sql))} == {}
+        for tenant in getattr(self, "tenants", []):
+            page, posted = ledger.statement(tenant, limit=1000), ledger.balances(tenant).posted
+            assert [entry.posted for entry in page] == [
+                posted - sum(e.amount for e in page[:n]) for n in range(len(page))
+            ]
+        done["run"] += 1
+
+
+def found_lots(tenant: int) -> list[tuple[Any, ...]]:
+    return rows(
+        "SELECT l.source_key, l.remaining, l.reserved FROM credits_lot l JOIN credits_account a ON a.id = l.account_id"
+        " WHERE a.owner_id = %s AND a.kind = 'wallet' ORDER BY l.id",
+        [tenant],
+    )
 
 
 @pytest.mark.django_db
@@ -100,6 +281,12 @@ def test_any_sequence_of_verbs_keeps_the_books() -> None:
     run_state_machine_as_test(
         Wallets,
         settings=settings(
-            max_examples=30, stateful_step_count=20, deadline=None, database=None, phases=[Phase.generate, Phase.shrink]
+            max_examples=RUNS,
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, *SHRINK],
+            suppress_health_check=list(HealthCheck),
         ),
     )
+    print("model:", dict(sorted(done.items())))  # noqa: T201  shown with -s

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
@@ -9,15 +10,16 @@ import pytest
 from django.db import transaction
 
 from credits import ledger
-from credits.errors import InsufficientCredits, LedgerConflict
+from credits.errors import FloorInUse, InsufficientCredits, LedgerConflict, RefundExceedsCharge
 from credits.ledger import Closed, Closing
 from credits.models import Hold, Transfer
-from tests.credits.conftest import hold_one, money
+from tests.credits.conftest import hold_one, let_expire, lots, money
 from tests.db import in_another_connection, wait_until_blocked_by_us
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Open = Callable[..., int]
 SECONDS = 20
+SOON = datetime.now(UTC) + timedelta(hours=1)
 
 
 def test_the_second_hold_is_checked_against_what_the_first_left(open_tenant: Open) -> None:
@@ -98,7 +100,7 @@ def test_a_grant_sent_twice_at_once_is_booked_once(open_tenant: Open) -> None:
         assert ledger.grant(tenant, 100, "invoice-1") is True
         same = in_another_connection(lambda: ledger.grant(tenant, 100, "invoice-1"))
         other = in_another_connection(lambda: ledger.grant(tenant, 90, "invoice-1"))
-        wait_until_blocked_by_us(2)
+        wait_until_blocked_by_us()  # the second queues behind the first
     assert same.result(SECONDS) is False
     with pytest.raises(LedgerConflict):
         other.result(SECONDS)
@@ -143,6 +145,18 @@ def test_sets_over_the_same_wallets_do_not_deadlock(open_tenant: Open) -> None:
     assert [money(tenant) for tenant in tenants] == [(880, 0)] * 4
 
 
+def test_a_set_that_waits_for_a_wallet_holds_nothing_of_the_later_ones(open_tenant: Open) -> None:
+    first, later = open_tenant(100), open_tenant(100)
+    jobs = [hold_one(later, 10), hold_one(first, 10)]
+    with transaction.atomic():
+        ledger.lock_wallets([first])
+        second = in_another_connection(lambda: ledger.settle([Closing(job, 0, 10) for job in jobs]))
+        wait_until_blocked_by_us()
+        assert ledger.settle([Closing(jobs[0], 0, 7)]) == [Closed(jobs[0], 0, 7, 0)]
+    assert second.result(SECONDS) == [Closed(jobs[1], 0, 10, 0)]
+    assert (money(first), money(later)) == ((90, 0), (93, 0))
+
+
 def test_sixteen_threads_hold_exactly_what_the_wallet_has(open_tenant: Open) -> None:
     tenant = open_tenant(25)
 
@@ -158,3 +172,79 @@ def test_sixteen_threads_hold_exactly_what_the_wallet_has(open_tenant: Open) -> 
     threads = [in_another_connection(hold_until_refused) for _ in range(16)]
     assert sum(future.result(SECONDS) for future in threads) == 25
     assert ledger.balances(tenant) == ledger.WalletBalance(posted=25, held=25, available=0, credit_limit=0)
+
+
+def test_of_two_refunds_the_second_counts_the_first(open_tenant: Open) -> None:
+    tenant = open_tenant(100)
+    job = hold_one(tenant, 10)
+    ledger.settle([Closing(job, 0, 10)])
+    with transaction.atomic():
+        assert ledger.refund(job, 0, 6, "a")
+        same = in_another_connection(lambda: ledger.refund(job, 0, 6, "a"))
+        other = in_another_connection(lambda: ledger.refund(job, 0, 5, "b"))
+        wait_until_blocked_by_us()
+    assert same.result(SECONDS) is False
+    with pytest.raises(RefundExceedsCharge):
+        other.result(SECONDS)
+    assert money(tenant) == (96, 0)
+
+
+def test_a_hold_reserves_what_the_first_left_of_each_lot(open_tenant: Open) -> None:
+    tenant = open_tenant(60)
+    ledger.grant(tenant, 60, "gift", category="promo")
+    with transaction.atomic():
+        hold_one(tenant, 50)
+        second = in_another_connection(lambda: hold_one(tenant, 50))
+        wait_until_blocked_by_us()
+    second.result(SECONDS)
+    assert lots(tenant) == [(f"opening:{tenant}", 60, 40), ("gift", 60, 60)]
+
+
+def test_what_expired_while_a_hold_waited_is_not_held(open_tenant: Open) -> None:
+    tenant = open_tenant(20)
+    ledger.grant(tenant, 50, "gift", priority=1, expires_at=SOON)
+    job = hold_one(tenant, 50)
+    let_expire("gift")
+    with transaction.atomic():
+        hold_one(tenant, 10)
+        ledger.release([(job, 0)], "failed")  # its credits are free from here on, and past their time
+        second = in_another_connection(lambda: hold_one(tenant, 15))
+        wait_until_blocked_by_us()
+    with pytest.raises(InsufficientCredits) as refusal:
+        second.result(SECONDS)
+    assert (refusal.value.available, refusal.value.held) == (10, 10)
+    assert (money(tenant), ledger.expire_due(), money(tenant)) == ((70, 10), 50, (20, 10))
+
+
+def test_what_is_freed_and_due_while_a_hold_waits_expires_first(open_tenant: Open) -> None:
+    tenant = open_tenant(5)
+    ledger.grant(tenant, 50, "gift", expires_at=SOON)
+    job = hold_one(tenant, 50)
+    let_expire("gift")
+    with transaction.atomic():
+        ledger.settle([Closing(job, 0, 20)])
+        second = in_another_connection(lambda: hold_one(tenant, 1))
+        wait_until_blocked_by_us()
+    second.result(SECONDS)
+    assert (money(tenant), lots(tenant)) == ((5, 1), [(f"opening:{tenant}", 5, 1)])
+
+
+def test_a_sweep_passes_over_a_busy_wallet(open_tenant: Open) -> None:
+    busy, idle = open_tenant(), open_tenant()
+    for tenant, amount in ((busy, 10), (idle, 20)):
+        ledger.grant(tenant, amount, f"gift {tenant}", expires_at=SOON)
+        let_expire(f"gift {tenant}")
+    with transaction.atomic():
+        ledger.lock_wallets([busy])
+        assert in_another_connection(ledger.expire_due).result(SECONDS) == 20
+    assert ledger.expire_due() == 10
+
+
+def test_a_floor_waits_for_the_hold_before_it(open_tenant: Open) -> None:
+    tenant = open_tenant(credit_limit=50)
+    with transaction.atomic():
+        hold_one(tenant, 40)
+        second = in_another_connection(lambda: ledger.set_floor(tenant, -30))
+        wait_until_blocked_by_us()
+    with pytest.raises(FloorInUse):
+        second.result(SECONDS)

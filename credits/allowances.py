@@ -1,0 +1,74 @@
+"""Grants that come again: each enabled allowance is booked once in each of its periods, days or months of UTC."""
+
+from datetime import UTC, datetime, timedelta
+
+from django.db import transaction
+
+from credits import ledger, queries
+from credits.errors import LedgerConflict
+from credits.models import Allowance
+from credits.values import Category
+
+BATCH = 1_000  # allowances of one call; what is left is due at the next
+
+# The key of a period's grant. Anchored in the id, so an allowance that was changed is not granted twice.
+_DUE = """
+SELECT a.id FROM credits_allowance a
+WHERE a.enabled AND NOT EXISTS (
+    SELECT FROM credits_lot l WHERE l.source_key = 'grant:allowance:' || a.id || ':' || to_char(
+        %(now)s::timestamptz AT TIME ZONE 'UTC', CASE a.every WHEN 'day' THEN 'YYYY-MM-DD' ELSE 'YYYY-MM' END))
+ORDER BY a.id LIMIT %(limit)s
+"""
+
+
+def grant_allowances(now: datetime | None = None) -> int:
+    """Books what is due in the period of `now` (the database's clock), and says how many. For a periodic task.
+
+    Each in a transaction of its own. A second caller waits at the wallet and finds the period booked. A period that
+    passed while nobody called is not made up for.
+    """
+    now = (now or _database_now()).astimezone(UTC)
+    due = [row[0] for row in queries.all_rows(_DUE, now=now, limit=BATCH)]
+    return sum(_book(allowance, now) for allowance in Allowance.objects.filter(pk__in=due).order_by("pk"))
+
+
+def begin_of_period(every: str, now: datetime) -> datetime:
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return day.replace(day=1) if every == Allowance.Every.MONTH else day
+
+
+def begin_of_next(every: str, now: datetime) -> datetime:
+    # A day and 40 days are in the next period whenever this one began.
+    return begin_of_period(every, begin_of_period(every, now) + timedelta(days=40 if every == "month" else 1))
+
+
+def _book(allowance: Allowance, now: datetime) -> bool:
+    begin = begin_of_period(allowance.every, now)
+    period = f"{begin:%Y-%m}" if allowance.every == Allowance.Every.MONTH else f"{begin:%Y-%m-%d}"
+    category: Category = "paid" if allowance.category == "paid" else "promo"
+    try:
+        with transaction.atomic():
+            ledger.open_wallet(allowance.tenant_id)
+            return ledger.grant(
+                allowance.tenant_id,
+                allowance.amount,
+                f"allowance:{allowance.pk}:{period}",
+                category=category,
+                priority=allowance.priority,
+                expires_at=_expiry(allowance, now),
+            )
+    except LedgerConflict:  # the allowance was changed while another caller booked the period: it is booked
+        return False
+
+
+def _expiry(allowance: Allowance, now: datetime) -> datetime | None:
+    if allowance.lifetime_seconds is None:
+        return None
+    if allowance.lifetime_seconds == 0:
+        return begin_of_next(allowance.every, now)
+    return begin_of_period(allowance.every, now) + timedelta(seconds=allowance.lifetime_seconds)
+
+
+def _database_now() -> datetime:
+    found: datetime = queries.all_rows("SELECT clock_timestamp()")[0][0]
+    return found

@@ -1,0 +1,12 @@
+"""The tables of the ledger. Only `ledger.py` writes them; CHECKs and triggers hold what it promises against all others.
+
+Money is a bigint of micro-credits (1 credit = 1 000 000). Defaults stand in the database because rows are written by
+set-based SQL (the functions beside the migrations, and `queries.py`).
+"""
+
+from credits.models.accounts import TENANT_LEDGER, Account, Balance
+from credits.models.holds import Hold, HoldLot
+from credits.models.lots import Allowance, Lot
+from credits.models.transfers import Transfer
+
+__all__ = ["TENANT_LEDGER", "Account", "Allowance", "Balance", "Hold", "HoldLot", "Lot", "Transfer"]
