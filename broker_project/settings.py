@@ -52,6 +52,10 @@ SECRET_KEY, FIELD_KEYS, KEY_PEPPERS = (
 installation_keys.check_field_keys(FIELD_KEYS)  # "k2:<fernet>,k1:<fernet>": the first one seals, all open
 installation_keys.check_key_peppers(KEY_PEPPERS)  # "2:<hex>,1:<hex>": the first one seals, all verify
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost"])
+ALIVE_FILE = env.str("ALIVE_FILE", default="")  # touched by each sweep: a container's health check looks at its age
+# Cookies only over TLS, where a proxy that speaks it stands in front. That a request came over TLS is what uvicorn says,
+# which believes the proxies of FORWARDED_ALLOW_IPS; Django's own setting would believe anybody.
+BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 
 LEASE_SECONDS = env.float("LEASE_SECONDS", default=15.0)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", default=1.0)
@@ -139,9 +143,12 @@ FORMAT_MODULE_PATH = "broker_project.formats"
 STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns of a folder that is not there
-WHITENOISE_USE_FINDERS = True
+WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "admin").exists()  # an image has them collected
 WHITENOISE_AUTOREFRESH = DEBUG
 SECURE_CONTENT_TYPE_NOSNIFF = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # only where a proxy rewrites Host
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
