@@ -20,6 +20,7 @@ from django.conf import settings
 from broker_project.wsgi import application  # isort: split
 
 from broker_project import relay
+from jobs.outage import Outage
 from jobs.sweep import Sweeper
 from statemachine.actors import name_process
 
@@ -37,6 +38,7 @@ class Front:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
         self._sweeper: Sweeper | None = None
         self._live: aiohttp.ClientSession | None = None
+        self._live_fails = Outage(logger, "The live process", "long polls are answered without waiting")
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -69,8 +71,9 @@ class Front:
         try:
             answer = await relay.until_disconnect(asked, receive)
         except (aiohttp.ClientError, TimeoutError) as error:
-            logger.warning("the live process did not answer, answering without waiting: %r", error)
+            self._live_fails.noted(error)
             return False
+        self._live_fails.over()
         if answer is None:
             return True  # the one who asked has gone
         if answer.status >= 500:

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from credits.models import Account, Balance, Hold, Transfer
 from credits.pricing import short_text
-from statemachine.admin import ReadOnlyAdmin
+from statemachine.admin import ReadOnlyAdmin, states_filter
 from tenants.models import Tenant
 
 
@@ -51,7 +51,7 @@ class OfTenant(ReadOnlyAdmin):
 class AccountAdmin(OfTenant):
     account_path = ""
     list_display = ["id", "ledger", "kind", owner]
-    list_filter = ["kind"]
+    list_filter = [states_filter("kind", Account.Kind.values)]
     ordering = ["id"]
 
 
@@ -71,7 +71,7 @@ class HoldAdmin(ReadOnlyAdmin):
                     "reason", "created_at"]  # fmt: skip
     list_select_related = ["account"]
     list_filter = ["status"]
-    search_fields = ["=job_id"]
+    search_fields = exact_search = ["job_id"]
     search_help_text = "Job id"
     ordering = ["-id"]
 
@@ -83,9 +83,8 @@ class HoldAdmin(ReadOnlyAdmin):
 class TransferAdmin(ReadOnlyAdmin):
     list_display = ["id", "op_key", "code", "from_account", "to_account", amount("amount"), "created_at"]
     list_select_related = ["debit", "credit"]
-    list_filter = ["code"]
-    search_fields = ["=op_key", "=hold__job_id"]
-    search_help_text = "The entry's key, or a job id"
+    search_fields = exact_search = ["op_key", "hold_id"]
+    search_help_text = "The entry's key, or the number of a hold"
     ordering = ["-id"]
 
     @admin.display(description="from")

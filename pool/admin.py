@@ -3,7 +3,8 @@
 from django.contrib import admin
 
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
-from statemachine.admin import ReadOnlyAdmin
+from pool.states import RESOURCE
+from statemachine.admin import ReadOnlyAdmin, states_filter
 
 
 @admin.register(Pool)
@@ -30,7 +31,7 @@ class UpstreamAccountAdmin(ReadOnlyAdmin):
 class ResourceAdmin(ReadOnlyAdmin):
     list_display = ["id", "account", "number", "state", "accepting", "job_id", "available_at", "reason", "note"]
     list_select_related = ["account__pool"]
-    list_filter = ["state", "accepting", "pool"]
+    list_filter = [states_filter("state", RESOURCE.states), "accepting", "pool"]
     search_fields = ["account__name", "=job_id", "=state"]
     search_help_text = "Account, job id or state"
     main_fields = [
@@ -51,7 +52,7 @@ class ResourceAdmin(ReadOnlyAdmin):
 @admin.register(ResourceMove)
 class ResourceMoveAdmin(ReadOnlyAdmin):
     list_display = ["id", "subject_id", "from_state", "to_state", "cause", "actor", "at"]
-    list_filter = ["to_state"]
-    search_fields = ["=subject_id"]
+    list_filter = [states_filter("to_state", RESOURCE.states)]
+    search_fields = exact_search = ["subject_id"]
     search_help_text = "Number of the session"
     ordering = ["-id"]

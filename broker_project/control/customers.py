@@ -49,6 +49,7 @@ class Grant(Operation):
     """Credits for a tenant, once per page: sending the page again books nothing."""
 
     name, title, icon, form = "grant", "Grant credits", "add_card", Amount
+    permission = "credits.add_transfer"
     says = "The credits are booked at once and can be used at once. An entry is never taken back, only countered."
 
     def concerns(self, row: Tenant) -> bool:
@@ -93,6 +94,7 @@ class IssueKey(Operation):
     """A new API key, shown once."""
 
     name, title, icon, form, shows_once = "issue-key", "Issue an API key", "key", KeyTerms, True
+    permission = "tenants.add_apikey"
     says = "A new key for the tenant's programs. It is shown once; its other keys go on."
 
     def effects(self, rows: Sequence[Tenant], data: Mapping[str, Any]) -> list[Effect]:
@@ -102,7 +104,10 @@ class IssueKey(Operation):
         ]
 
     def perform(self, row: Tenant, data: Mapping[str, Any]) -> str:
-        return keys.issue(row, data["name"], data["scopes"])
+        try:
+            return keys.issue(row, data["name"], data["scopes"], once=f"{data['token']}:{row.pk}")
+        except keys.IssuedAlready as why:
+            raise Refused("this page was sent before: its key was shown then") from why
 
 
 class RevokeKey(Operation):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
+from django.utils import timezone
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from broker_project.control.words import several
@@ -62,13 +63,13 @@ class SessionsOperation(Operation):
         """Takes the verb; how many sessions changed."""
         raise NotImplementedError
 
-    def changes(self, session: Resource) -> bool:
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
         """Whether there is something left to change at this session."""
         raise NotImplementedError
 
     def _effect(self, row: Any, found: Sequence[Resource], data: Mapping[str, Any]) -> Effect:
         now = ", ".join(f"{number} {state}" for state, number in sorted(Counter(map(_standing, found)).items()))
-        changing = [session for session in found if self.changes(session)]
+        changing = [session for session in found if self.changes(session, data)]
         if not changing:
             return Effect(row, now or "no sessions", "", "nothing is left to change")
         running = sum(session.state in _RUNS for session in changing)
@@ -86,7 +87,7 @@ class Drain(SessionsOperation):
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.drain(ids, _note(data))
 
-    def changes(self, session: Resource) -> bool:
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
         return session.accepting
 
 
@@ -100,7 +101,7 @@ class Disable(SessionsOperation):
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.disable(ids, _note(data))
 
-    def changes(self, session: Resource) -> bool:
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
         return not session.disabled
 
 
@@ -114,22 +115,24 @@ class Quarantine(SessionsOperation):
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.quarantine(ids, timedelta(minutes=data["minutes"]).total_seconds(), _note(data))
 
-    def changes(self, session: Resource) -> bool:
-        return session.state != "offline"
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
+        until = timezone.now() + timedelta(minutes=data["minutes"])
+        return not session.disabled and (session.rest_until is None or session.rest_until < until)
 
 
 class Enable(SessionsOperation):
     """Takes back drain, disable and quarantine."""
 
     name, title, icon = "enable", "Enable", "play_circle"
-    says = "Drained, disabled and quarantined sessions take jobs again. A rest the upstream asked for is not cut short."
+    says = "Drained, disabled and quarantined sessions take jobs again. A rest that outlasts the quarantine goes on."
     then = "take jobs again"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.enable(ids)
 
-    def changes(self, session: Resource) -> bool:
-        return session.disabled or not session.accepting or session.rest_until is not None or session.state == "offline"
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
+        may_accept = session.number <= session.account.sessions
+        return session.disabled or session.rest_until is not None or session.accepting != may_accept
 
 
 def all_of(of: Callable[[Any], Any]) -> list[Operation]:

@@ -2,10 +2,11 @@
 "use strict";
 
 const EVERY_MS = 2000;
+const PATIENCE_MS = 15000;
 const KEPT = 90; // points of the small curves: three minutes
 const root = document.getElementById("berth-live");
 const stateLine = document.getElementById("berth-live-state");
-const history = new Map(); // pool id → {depth: [], throughput: []}
+const curves = new Map(); // pool id → {depth: [], throughput: []}
 
 function element(tag, classes, text) {
   const made = document.createElement(tag);
@@ -60,8 +61,8 @@ function cell(session) {
 }
 
 function remember(pool) {
-  const kept = history.get(pool.id) || { depth: [], throughput: [] };
-  history.set(pool.id, kept);
+  const kept = curves.get(pool.id) || { depth: [], throughput: [] };
+  curves.set(pool.id, kept);
   for (const [points, value] of [[kept.depth, pool.depth], [kept.throughput, pool.throughput_per_second]]) {
     points.push(value);
     if (points.length > KEPT) points.shift();
@@ -80,8 +81,8 @@ function draw(pool) {
   if (!pool.accepting) title.append(element("small", "berth-refused", " closed: nothing new is assigned"));
   const figures = element("div", "berth-figures");
   figures.append(
-    figure("waiting", whole(pool.depth), jobs("state__exact=pending"), kept.depth),
-    figure("running", whole(pool.jobs.assigned + pool.jobs.processing), jobs("state__exact=processing")),
+    figure("waiting", whole(pool.depth), jobs("only=waiting"), kept.depth),
+    figure("running", whole(pool.jobs.assigned + pool.jobs.processing), jobs("only=running")),
     figure("ended per second", pool.throughput_per_second.toFixed(1), null, kept.throughput),
     figure("sessions in use", `${Math.round(100 * pool.utilisation)} %`),
     figure("lag", seconds(pool.lag_seconds)),
@@ -93,7 +94,11 @@ function draw(pool) {
   if (pool.unknown) figures.children[7].classList.add("berth-warns");
   const grid = element("div", `berth-grid${pool.grid.length > 200 ? " dense" : ""}`);
   grid.append(...pool.grid.map(cell));
-  if (!pool.grid.length) grid.append(element("p", "berth-quiet", "No sessions."));
+  const sessions = Object.values(pool.sessions).reduce((sum, number) => sum + number, 0);
+  if (!sessions) grid.append(element("p", "berth-quiet", "No sessions."));
+  else if (pool.grid.length < sessions) {
+    grid.append(element("p", "berth-quiet", `The first ${whole(pool.grid.length)} of ${whole(sessions)} sessions.`));
+  }
   card.append(title, figures, grid);
   return card;
 }
@@ -101,7 +106,9 @@ function draw(pool) {
 async function refresh() {
   if (document.hidden) return;
   try {
-    const answer = await fetch(root.dataset.numbers, { headers: { Accept: "application/json" }, redirect: "manual" });
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    const asked = { headers: { Accept: "application/json" }, redirect: "manual", signal: patience };
+    const answer = await fetch(root.dataset.numbers, asked);
     if (answer.type === "opaqueredirect") return window.location.reload(); // logged out
     if (!answer.ok) throw new Error(`answered ${answer.status}`);
     const { pools } = await answer.json();
@@ -116,6 +123,10 @@ async function refresh() {
   }
 }
 
-document.addEventListener("visibilitychange", refresh);
-refresh();
-setInterval(refresh, EVERY_MS);
+// The next question waits for the answer to this one, so that a slow database is not asked more and more.
+async function keepFresh() {
+  await refresh();
+  setTimeout(keepFresh, EVERY_MS);
+}
+
+keepFresh();
