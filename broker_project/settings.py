@@ -3,6 +3,7 @@
 A wrong value stops the start. `docs/configuration.md` lists the variables.
 """
 
+import fcntl
 import json
 import os
 import sys
@@ -19,10 +20,20 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 STARTING = sys.argv[1:2] == ["up"]
 
 
+def _is_held(lock: Path) -> bool:
+    """Whether an `up` runs there: one that was killed leaves its file behind, but not its lock."""
+    try:
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
 def _environment_of_the_running_home() -> None:
     """Takes what is missing from `run.json` of a running `manage.py up`, so that other commands need no set-up."""
     run_file = Path(os.environ.get("BERTH_HOME", str(BASE_DIR / "var"))) / "run.json"
-    if STARTING or "DATABASE_URL" in os.environ or not run_file.exists():
+    if STARTING or "DATABASE_URL" in os.environ or not run_file.exists() or not _is_held(run_file.with_name("up.lock")):
         return
     for name, value in json.loads(run_file.read_text())["env"].items():
         os.environ.setdefault(name, value)
