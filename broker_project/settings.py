@@ -4,6 +4,7 @@ A wrong value stops the start. `docs/configuration.md` lists the variables.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import sys
@@ -158,6 +159,9 @@ WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "admin").exists()  # an image has th
 WHITENOISE_AUTOREFRESH = DEBUG
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+# Browsers share cookies between the ports of a host: two installations on one machine would log each other out.
+_installation = hashlib.sha256(SECRET_KEY.encode()).hexdigest()[:8]
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"berth_session_{_installation}", f"berth_csrf_{_installation}"
 SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # only where a proxy rewrites Host
 X_FRAME_OPTIONS = "DENY"

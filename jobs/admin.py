@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 
 from credits.pricing import short_text
 from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, Line
@@ -65,15 +66,19 @@ class JobAdmin(ReadOnlyAdmin):
     search_help_text = (
         "Job id, tenant, type, state, dispatch key, idempotency key or the upstream's reference; all words must fit."
     )
-    exclude = ["fingerprint", "price", "charged", "payload", "result"]
-    readonly_fields = ["price_in_credits", "charged_credits", "payload_begins", "result_begins"]
-    main_fields = ["tenant", "type", "state", "run", "error", "price_in_credits", "charged_credits"]
+    exclude = ["fingerprint", "price", "charged", "payload", "result", "error"]
+    readonly_fields = ["error_words", "price_in_credits", "charged_credits", "payload_begins", "result_begins"]
+    main_fields = ["tenant", "type", "state", "run", "error_words", "price_in_credits", "charged_credits"]
     ordering = ["-id"]
 
     @admin.display(description="why")
     def why(self, job: Job) -> str:
-        """The code of its error."""
-        return job.error["code"] if job.error else ""
+        """The code and the beginning of its error."""
+        return _error(job)[:60]
+
+    @admin.display(description="error")
+    def error_words(self, job: Job) -> str:
+        return _error(job) or "–"
 
     @admin.display(description="price", ordering="price")
     def price_in_credits(self, job: Job) -> str:
@@ -107,8 +112,16 @@ class JobAdmin(ReadOnlyAdmin):
 
 def _begin(value: Any) -> str:
     """As JSON; of a long one the beginning, since a page of megabytes helps nobody."""
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    more = f"… ({len(text):,} characters)" if len(text) > MOST_SHOWN else ""
+    return format_html('<pre class="berth-pre">{}{}</pre>', text[:MOST_SHOWN], more)
+
+
+def _error(job: Job) -> str:
+    if not job.error:
+        return ""
+    message = job.error.get("message") or ""
+    return f"{job.error['code']}: {message}" if message else str(job.error["code"])
 
 
 def _meanings(word: str) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,10 @@
 """Pools, accounts and sessions in the admin, to look at and to find. Sealed credentials are never shown."""
 
+from collections import Counter
+
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from pool.states import RESOURCE
@@ -18,13 +22,26 @@ class PoolAdmin(ReadOnlyAdmin):
 
 @admin.register(UpstreamAccount)
 class UpstreamAccountAdmin(ReadOnlyAdmin):
-    list_display = ["name", "pool", "sessions", "base_url", "labels", "created_at"]
+    list_display = ["name", "pool", "sessions", "standing", "base_url"]
     list_select_related = ["pool"]
     list_filter = ["pool"]
     search_fields = ["name", "pool__name"]
+    readonly_fields = ["standing"]
     exclude = ["sealed_credential"]
-    main_fields = ["pool", "name", "sessions", "base_url", "labels"]
+    main_fields = ["pool", "name", "sessions", "standing", "base_url", "labels"]
     ordering = ["pool", "name"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[UpstreamAccount]:
+        return super().get_queryset(request).prefetch_related("resources")
+
+    @admin.display(description="where they stand")
+    def standing(self, account: UpstreamAccount) -> str:
+        """How many of its sessions are in which state; those that take no job are told apart."""
+        states = Counter(
+            session.state + ("" if session.accepting or session.state == "offline" else ", draining")
+            for session in account.resources.all()
+        )
+        return "; ".join(f"{number} {state}" for state, number in sorted(states.items()))
 
 
 @admin.register(Resource)

@@ -35,7 +35,10 @@ def main() -> None:
         provider = _provider(options)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    uvloop.run(_serve(provider, options.host, options.port))
+    try:
+        uvloop.run(_serve(provider, options.host, options.port))
+    except OSError as error:
+        parser.error(f"cannot listen at {options.host}:{options.port}: {error.strerror}")
 
 
 async def _serve(provider: Provider, host: str, port: int) -> None:

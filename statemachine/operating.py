@@ -65,6 +65,7 @@ class Page:
             "form": form,
             "rows": self.rows,
             "effects": effects,
+            "given": [] if data is None else [(field.label, _said(form, field, data)) for field in form],
             "can_be_done": any(not effect.refused for effect in effects or ()),
             "ids": ",".join(self.ids),
             "token": self.token,
@@ -106,7 +107,7 @@ class Page:
         return {**data, "actor": f"admin:{self.request.user.get_username()}", "token": self.token}
 
     def _record(self, row: Model, done: str, data: Mapping[str, Any]) -> None:
-        given = ", ".join(f"{name}: {value}" for name, value in data.items())
+        given = ", ".join(f"{name}: {_words(value)}" for name, value in data.items())
         said = f"{self.operation.title}: {done}" + (f" ({given})" if given else "")
         logger.info("%s: %s", row, said, extra={"actor": self._with_more({})["actor"]})
         LogEntry.objects.create(
@@ -127,6 +128,17 @@ class Page:
     def _page(self, template: str, context: Mapping[str, Any]) -> HttpResponse:
         common = self.admin.admin_site.each_context(self.request)
         return TemplateResponse(self.request, template, {**common, "opts": self.admin.opts, **context})
+
+
+def _said(form: Any, field: Any, data: Mapping[str, Any]) -> str:
+    """What was filled in, as a person reads it: of a choice its words."""
+    choices = dict(getattr(form.fields[field.name], "choices", ()))
+    value = data.get(field.name)
+    return str(choices.get(value, _words(value))) if not isinstance(value, list) else _words(value)
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value if value not in (None, "") else "–")
 
 
 def rows_of(admin: Any, request: HttpRequest, ids: Sequence[str]) -> list[Any]:

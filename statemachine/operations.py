@@ -79,6 +79,10 @@ class Section:
     empty: str = "None."
     links: Sequence[Link] = ()
 
+    def rows(self) -> list[list[tuple[str, Any]]]:
+        """Each row as (column, cell)."""
+        return [list(zip(self.columns, row, strict=True)) for row in self.cells]
+
 
 _operations: dict[type[Model], list[Operation]] = defaultdict(list)
 Telling = Callable[[Any], Section]

@@ -66,7 +66,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--config", type=Path, help="your own file; its upstreams are replaced by the simulator")
     parser.add_argument("--exit", action="store_true", help="end after the report, also on a terminal")
-    parser.add_argument("--home", default="var", help="data and report (default: var)")
+    parser.add_argument("--home", default="var/demo", help="data and report (default: var/demo)")
     parser.add_argument("--port", type=int, default=8000, help="web's port, or the next free one")
     parser.add_argument("--tenants", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=25, help="jobs of each tenant")

@@ -1,6 +1,7 @@
 """What an operator may do for tenants: grant credits, issue and revoke API keys."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -26,7 +27,7 @@ class Amount(forms.Form):
     """How much, of which kind, and why."""
 
     amount = forms.DecimalField(
-        min_value=0,
+        min_value=Decimal("0.000001"),
         max_value=MOST_CREDITS,
         decimal_places=6,
         widget=UnfoldAdminDecimalFieldWidget,
@@ -37,12 +38,6 @@ class Amount(forms.Form):
         widget=UnfoldAdminSelectWidget,
     )
     reason = forms.CharField(max_length=300, widget=UnfoldAdminTextInputWidget, help_text="E.g. the payment's number.")
-
-    def clean_amount(self) -> Any:
-        amount = self.cleaned_data["amount"]
-        if not amount:
-            raise forms.ValidationError("More than nothing.")
-        return amount
 
 
 class Grant(Operation):

@@ -122,4 +122,6 @@ def _too_little(price: int, tenant: str, available: int) -> str:
 
 
 def _code(job: Job) -> str:
-    return f" ({job.error['code']})" if job.error else ""
+    if not job.error:
+        return ""
+    return f" ({job.error['code']}{': ' + job.error['message'][:80] if job.error.get('message') else ''})"

@@ -31,6 +31,7 @@ def pools() -> list[dict[str, Any]]:
 def _cell(session: Row) -> dict[str, Any]:
     return {
         "id": session["id"],
+        "account": session["account"],
         "name": f"{session['account']} #{session['number']}",
         "state": session["state"],
         "accepting": session["accepting"],

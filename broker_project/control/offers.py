@@ -17,9 +17,23 @@ def make() -> None:
     offer(Tenant, customers.Grant(), customers.IssueKey())
     offer(ApiKey, customers.RevokeKey())
 
-    tell(Job, (stories.attempts_of, Attempt), (stories.money_of_job, Hold), (stories.moves_of_job, JobMove))
+    tell(
+        Job,
+        (stories.attempts_of, Attempt),
+        (stories.money_of_job, Hold),
+        (stories.moves_of_job, JobMove),
+        (stories.deeds_on, Job),
+    )
     tell(Attempt, (stories.evidence_of, Evidence))
-    tell(Resource, (stories.attempts_on, Attempt), (stories.moves_of_session, ResourceMove))
-    tell(UpstreamAccount, (stories.sessions_of, Resource))
-    tell(Pool, (stories.accounts_of, UpstreamAccount))
-    tell(Tenant, (stories.wallet_of, Balance), (stories.keys_of, ApiKey), (stories.jobs_of, Job))
+    tell(
+        Resource, (stories.attempts_on, Attempt), (stories.moves_of_session, ResourceMove), (stories.deeds_on, Resource)
+    )
+    tell(UpstreamAccount, (stories.sessions_of, Resource), (stories.deeds_on, UpstreamAccount))
+    tell(Pool, (stories.accounts_of, UpstreamAccount), (stories.deeds_on, Pool))
+    tell(
+        Tenant,
+        (stories.wallet_of, Balance),
+        (stories.keys_of, ApiKey),
+        (stories.jobs_of, Job),
+        (stories.deeds_on, Tenant),
+    )

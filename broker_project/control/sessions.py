@@ -44,10 +44,14 @@ class WhyAndHowLong(Why):
 class SessionsOperation(Operation):
     """Acts on the sessions of a row: `of` finds them."""
 
-    then: ClassVar[str]
+    then: ClassVar[str]  # what the sessions will do
+    done: ClassVar[str]  # what they were
 
     def __init__(self, of: Callable[[Any], Any]) -> None:
         self.of = of
+
+    def concerns(self, row: Any) -> bool:
+        return any(self.changes(session, {"minutes": LONGEST_MINUTES}) for session in self.of(row))
 
     def effects(self, rows: Sequence[Any], data: Mapping[str, Any]) -> list[Effect]:
         return [self._effect(row, list(self.of(row)), data) for row in rows]
@@ -57,7 +61,7 @@ class SessionsOperation(Operation):
         changed = self.act(ids, data)
         if not changed:
             raise Refused("nothing was left to change")
-        return f"{several(changed, 'session')} changed"
+        return f"{several(changed, 'session')} {self.done}"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         """Takes the verb; how many sessions changed."""
@@ -82,7 +86,7 @@ class Drain(SessionsOperation):
 
     name, title, icon, form = "drain", "Drain", "water_drop", Why
     says = "Nothing new begins on these sessions; what runs on them ends as usual."
-    then = "accept no job"
+    then, done = "will accept no job", "drained"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.drain(ids, _note(data))
@@ -96,7 +100,7 @@ class Disable(SessionsOperation):
 
     name, title, icon, form = "disable", "Disable", "block", Why
     says = "The sessions go offline: at once, or when the job that runs on them has ended. Enable puts them back."
-    then = "go offline"
+    then, done = "will go offline", "disabled"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.disable(ids, _note(data))
@@ -110,7 +114,7 @@ class Quarantine(SessionsOperation):
 
     name, title, icon, form = "quarantine", "Quarantine", "timer_pause", WhyAndHowLong
     says = "The sessions rest for a time: from now, or from when the job that runs on them has ended."
-    then = "rest until {minutes} minutes from now"
+    then, done = "will rest until {minutes} minutes from now", "quarantined"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.quarantine(ids, timedelta(minutes=data["minutes"]).total_seconds(), _note(data))
@@ -125,7 +129,7 @@ class Enable(SessionsOperation):
 
     name, title, icon = "enable", "Enable", "play_circle"
     says = "Drained, disabled and quarantined sessions take jobs again. A rest that outlasts the quarantine goes on."
-    then = "take jobs again"
+    then, done = "will take jobs", "enabled"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.enable(ids)

@@ -3,6 +3,9 @@
 from typing import Any
 
 from django.conf import settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.db.models import Model
 
 from broker_project.control.words import link_to, list_of, several
 from credits.models import Account, Balance, Hold, Transfer
@@ -18,6 +21,16 @@ MOST = 50  # rows of one section
 def moves_of_job(job: Job) -> Section:
     """Every move, with who made it and why."""
     return _moves(JobMove.objects.filter(subject_id=job.pk))
+
+
+def deeds_on(row: Model) -> Section:
+    """What operators did to it, with their reasons."""
+    kind = ContentType.objects.get_for_model(row)
+    rows = (
+        LogEntry.objects.filter(content_type=kind, object_id=str(row.pk)).select_related("user").order_by("-id")[:MOST]
+    )
+    cells = [[_time(entry.action_time), entry.user.get_username(), entry.get_change_message()] for entry in rows]
+    return Section(_bounded("What operators did", cells), ["When", "Who", "What"], cells, "Nothing.")
 
 
 def moves_of_session(session: Resource) -> Section:
@@ -132,7 +145,7 @@ def _sessions(rows: Any) -> Section:
         [
             link_to(row),
             row.state,
-            "yes" if row.accepting else "no",
+            "yes" if row.accepting and not row.disabled else "no",
             _time(row.available_at),
             row.reason or row.note or "–",
         ]

@@ -45,7 +45,7 @@ function figure(name, value, address, points) {
   const box = element(address ? "a" : "div", "berth-figure");
   if (address) box.href = address;
   box.append(element("b", "", value), element("span", "", name));
-  if (points) box.append(curve(points));
+  if (points && points.length > 4) box.append(curve(points));
   return box;
 }
 
@@ -58,6 +58,23 @@ function cell(session) {
   made.title = session.reason ? `${said} (${session.reason})` : said;
   made.setAttribute("aria-label", made.title);
   return made;
+}
+
+// A few accounts stand in lines of their own, by name; of many, all sessions stand side by side.
+function drawGrid(sessions) {
+  const accounts = Map.groupBy ? Map.groupBy(sessions, (session) => session.account) : new Map();
+  if (!accounts.size || accounts.size > 12 || sessions.length > 300) {
+    const grid = element("div", `berth-grid${sessions.length > 200 ? " dense" : ""}`);
+    grid.append(...sessions.map(cell));
+    return grid;
+  }
+  const lines = element("div");
+  for (const [account, ofAccount] of accounts) {
+    const line = element("div", "berth-account");
+    line.append(element("span", "", account), ...ofAccount.map(cell));
+    lines.append(line);
+  }
+  return lines;
 }
 
 function remember(pool) {
@@ -85,15 +102,14 @@ function draw(pool) {
     figure("running", whole(pool.jobs.assigned + pool.jobs.processing), jobs("only=running")),
     figure("ended per second", pool.throughput_per_second.toFixed(1), null, kept.throughput),
     figure("sessions in use", `${Math.round(100 * pool.utilisation)} %`),
-    figure("lag", seconds(pool.lag_seconds)),
-    figure("oldest waiting", seconds(pool.oldest_waiting_seconds)),
+    figure("lag", pool.depth ? seconds(pool.lag_seconds) : "–"),
+    figure("oldest waiting", pool.depth ? seconds(pool.oldest_waiting_seconds) : "–"),
     figure("dead letters", whole(pool.dead_letters), jobs("only=dead_letters")),
     figure("outcome unknown", whole(pool.unknown), null),
   );
   if (pool.dead_letters) figures.children[6].classList.add("berth-warns");
   if (pool.unknown) figures.children[7].classList.add("berth-warns");
-  const grid = element("div", `berth-grid${pool.grid.length > 200 ? " dense" : ""}`);
-  grid.append(...pool.grid.map(cell));
+  const grid = drawGrid(pool.grid);
   const sessions = Object.values(pool.sessions).reduce((sum, number) => sum + number, 0);
   if (!sessions) grid.append(element("p", "berth-quiet", "No sessions."));
   else if (pool.grid.length < sessions) {
@@ -114,7 +130,7 @@ async function refresh() {
     const { pools } = await answer.json();
     document.getElementById("berth-pools").replaceChildren(...pools.map(draw));
     stateLine.textContent = pools.length
-      ? `Updated ${new Date().toLocaleTimeString()}, every two seconds.`
+      ? `Updated ${new Date().toISOString().slice(11, 19)} UTC, every two seconds.`
       : "There are no pools yet: apply a configuration file with manage.py apply.";
     stateLine.classList.remove("berth-refused");
   } catch (error) {
