@@ -213,7 +213,8 @@ LOGGING = {
     }
     # Its line "NAME ready." is how the supervisor knows.
     | {"celery.apps.worker": {"level": "INFO"}}
-    | {"django.request": {"level": "ERROR"}}  # a refused request is its sender's concern
+    # A refused request is its sender's concern: anybody could fill the log with them.
+    | {"django.request": {"level": "ERROR"}, "django.security": {"handlers": [], "propagate": False}}
     # Uvicorn has set up handlers of its own before it loads us.
     | {name: {"level": "INFO", "handlers": [], "propagate": True} for name in ("uvicorn", "uvicorn.error")}
     # A line per request is a proxy's to write; without a handler uvicorn does not even make it.

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from credits.models import Account, Balance, Hold, Transfer
 from credits.pricing import short_text
-from statemachine.admin import ReadOnlyAdmin, states_filter
+from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
 from tenants.models import Tenant
 
 
@@ -41,7 +41,7 @@ class OfTenant(ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         del request
-        for word in search_term.split():
+        for word in words_of(search_term):
             tenants = Tenant.objects.filter(name__icontains=word).values_list("pk", flat=True)
             queryset = queryset.filter(**{f"{self.account_path}owner_id__in": list(tenants[:1000])})
         return queryset, False
@@ -70,7 +70,7 @@ class HoldAdmin(ReadOnlyAdmin):
     list_display = ["id", "tenant", "job_id", "run", "status", amount("amount"), amount("captured"), amount("overrun"),
                     "reason", "created_at"]  # fmt: skip
     list_select_related = ["account"]
-    list_filter = ["status"]
+    list_filter = [states_filter("status", Hold.Status.values)]
     search_fields = exact_search = ["job_id"]
     search_help_text = "Job id"
     ordering = ["-id"]

@@ -13,8 +13,8 @@ from django.utils.html import format_html
 
 from credits.pricing import short_text
 from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, Line
-from jobs.states import JOB
-from statemachine.admin import ReadOnlyAdmin, states_filter
+from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
+from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
 from tenants.models import Tenant
 
 MOST_SHOWN = 4_000  # characters of a payload or a result
@@ -24,7 +24,7 @@ MOST_SHOWN = 4_000  # characters of a payload or a result
 class JobTypeAdmin(ReadOnlyAdmin):
     list_display = ["name", "pool", "price", "settle", "delivery", "max_runtime_ms", "accepting", "version"]
     list_select_related = ["pool"]
-    list_filter = ["pool", "delivery", "accepting"]
+    list_filter = ["pool", "accepting"]
     search_fields = ["name"]
     main_fields = ["name", "pool", "price", "settle", "overrun", "delivery", "max_runtime_ms", "accepting", "version"]
     ordering = ["name"]
@@ -105,7 +105,7 @@ class JobAdmin(ReadOnlyAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         """Each word by the one index that fits it: a search over all columns at once would read all jobs."""
         del request
-        for word in search_term.split():
+        for word in words_of(search_term):
             queryset = queryset.filter(**next(_meanings(word)))
         return queryset, False
 
@@ -166,7 +166,7 @@ class AttemptAdmin(ReadOnlyAdmin):
         "ended_at",
     ]
     list_select_related = ["job", "account__pool"]
-    list_filter = ["phase", "verdict"]
+    list_filter = [states_filter("phase", ATTEMPT_PHASES), states_filter("verdict", VERDICTS)]
     search_fields = exact_search = ["dispatch_key", "reference", "job_id"]
     search_help_text = "Dispatch key, the upstream's reference, or job id"
     main_fields = [

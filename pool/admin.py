@@ -14,7 +14,7 @@ from statemachine.admin import ReadOnlyAdmin, states_filter
 @admin.register(Pool)
 class PoolAdmin(ReadOnlyAdmin):
     list_display = ["name", "order", "window", "cooldown_ms", "accepting", "created_at"]
-    list_filter = ["order", "accepting"]
+    list_filter = [states_filter("order", Pool.Order.values), "accepting"]
     search_fields = ["name"]
     main_fields = ["name", "order", "window", "cooldown_ms", "accepting"]
     ordering = ["name"]

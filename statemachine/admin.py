@@ -24,6 +24,7 @@ else:
     from unfold.admin import ModelAdmin
 
 MOST_COUNTED = 10_000
+MOST_WORDS, LONGEST_WORD = 5, 200
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
@@ -78,8 +79,8 @@ class ReadOnlyAdmin(ModelAdmin):
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
         """By indexes where `exact_search` names columns: Django compares texts in upper case, which none can serve."""
         if not self.exact_search:
-            return super().get_search_results(request, queryset, search_term)
-        for word in search_term.split():
+            return super().get_search_results(request, queryset, " ".join(words_of(search_term)))
+        for word in words_of(search_term):
             fitting = [
                 Q(**{name: value})
                 for name in self.exact_search
@@ -126,6 +127,11 @@ class ReadOnlyAdmin(ModelAdmin):
         """Where `operation` is done to the rows `ids`."""
         name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_do"
         return f"{reverse(name, args=[operation.name])}?ids={ids}"
+
+
+def words_of(search_term: str) -> list[str]:
+    """The words of a search: each is a question of its own, so they are few and not long."""
+    return [word[:LONGEST_WORD] for word in search_term.split()[:MOST_WORDS] if "\0" not in word]
 
 
 def states_filter(field: str, states: Iterable[str]) -> type[admin.SimpleListFilter]:

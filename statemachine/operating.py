@@ -14,7 +14,7 @@ from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import get_content_type_for_model
 from django.core.exceptions import ValidationError
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -67,7 +67,7 @@ class Page:
             "effects": effects,
             "given": [] if data is None else [(field.label, _said(form, field, data)) for field in form],
             "can_be_done": any(not effect.refused for effect in effects or ()),
-            "ids": ",".join(self.ids),
+            "ids": ",".join(str(row.pk) for row in self.rows),
             "token": self.token,
             "marks": ",".join(self._marks()),
             "back": self._back(),
@@ -110,6 +110,12 @@ class Page:
         given = ", ".join(f"{name}: {_words(value)}" for name, value in data.items())
         said = f"{self.operation.title}: {done}" + (f" ({given})" if given else "")
         logger.info("%s: %s", row, said, extra={"actor": self._with_more({})["actor"]})
+        try:
+            self._keep(row, said)
+        except DatabaseError:  # it is done and stands in the log above; to fail now would tell that it was not
+            logger.exception("what was done to %s was not kept in the admin's own log", row)
+
+    def _keep(self, row: Model, said: str) -> None:
         LogEntry.objects.create(
             user_id=int(self.request.user.pk or 0),
             content_type_id=get_content_type_for_model(row).pk,
