@@ -53,7 +53,9 @@ PROBLEMS: Mapping[str, Problem] = {
     "idempotency-key-reused": Problem(422, "The Idempotency-Key was used for another request"),
     "price-exceeds-max": Problem(422, "The price is above max_price"),
     "internal": Problem(500, "Something went wrong here; nothing was done"),
-    "temporary-reduced-capacity": Problem(503, "Not available now; nothing was done", retry=True),
+    "temporary-reduced-capacity": Problem(
+        503, "Not available now; repeat it with the same Idempotency-Key", retry=True
+    ),
 }
 _BY_STATUS = {400: "malformed", 401: "unauthenticated", 403: "forbidden-scope", 404: "not-found",
               405: "method-not-allowed", 413: "payload-too-large", 500: "internal",

@@ -3,6 +3,9 @@
 A request's body is read here, on the loop, before a thread is given to it: a slow sender occupies no thread, and a
 chunked body gets the length that WSGI wants. `?wait=` of one job goes to LIVE_URL; when that does not answer, the
 request is answered at once as if nobody had asked to wait.
+
+When the threads are all busy, because the database is slow or deaf, a request waits for one no longer than a few seconds
+and is then refused undone; one whose sender has gone meanwhile is not begun. `/healthz` needs no thread.
 """
 
 import asyncio
@@ -20,12 +23,28 @@ from django.conf import settings
 from broker_project.wsgi import application  # isort: split
 
 from broker_project import relay
+from broker_project.relay import Answer
+from jobs.outage import Outage
 from jobs.sweep import Sweeper
 from statemachine.actors import name_process
 
 logger = logging.getLogger(__name__)
 THREADS = int(os.environ.get("WEB_THREADS", "4"))
+MOST_READ = 32 * 1024 * 1024  # bytes of a body
+LONGEST_QUEUE_SECONDS = 5.0  # for a thread
+LONGEST_ANSWER_SECONDS = 40.0  # above what the database allows a statement; then the thread is left to itself
+BUSY = (
+    b'{"title": "Not available now; repeat it with the same Idempotency-Key", "status": 503,'
+    b' "code": "temporary-reduced-capacity"}'
+)
 
+_JSON = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+_BUSY_HEADERS = [
+    (b"content-type", b"application/problem+json"),
+    (b"cache-control", b"no-store"),
+    (b"retry-after", b"1"),
+    (b"content-length", str(len(BUSY)).encode()),
+]
 Scope = dict[str, Any]
 Start = tuple[int, list[tuple[bytes, bytes]]]
 
@@ -37,14 +56,22 @@ class Front:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
         self._sweeper: Sweeper | None = None
         self._live: aiohttp.ClientSession | None = None
+        self._live_fails = Outage(logger, "The live process", "long polls are answered without waiting")
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await relay.lifespan(receive, send, self._begin, self._end)
+        elif scope["type"] == "http" and scope["path"] == "/healthz":
+            await relay.send_answer(send, Answer(200, _JSON, b'{"status":"ok"}'))
         elif scope["type"] == "http":
-            body, complete = await _body(scope, receive)
-            if complete and not await self._relayed(scope, receive, send):
-                await self._answer(scope, body, send)
+            body, complete = await _body(receive)
+            if not complete or await self._relayed(scope, receive, send):
+                return
+            answer = await relay.until_disconnect(self._answered(scope, body), receive)
+            if answer is not None:
+                # With Django's own length: that of a HEAD is the length of what a GET would send.
+                await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+                await send({"type": "http.response.body", "body": answer.body})
 
     async def _begin(self) -> None:
         name_process("process:web")
@@ -69,8 +96,9 @@ class Front:
         try:
             answer = await relay.until_disconnect(asked, receive)
         except (aiohttp.ClientError, TimeoutError) as error:
-            logger.warning("the live process did not answer, answering without waiting: %r", error)
+            self._live_fails.noted(error)
             return False
+        self._live_fails.over()
         if answer is None:
             return True  # the one who asked has gone
         if answer.status >= 500:
@@ -78,35 +106,43 @@ class Front:
         await relay.send_answer(send, answer)
         return True
 
-    async def _answer(self, scope: Scope, body: io.BytesIO, send: Any) -> None:
+    async def _answered(self, scope: Scope, body: io.BytesIO) -> Answer:
+        """The answer of a thread, or a refusal. Cancelled (the sender has gone), it takes back what no thread has begun."""
         environ = dict(build_environ(scope, body))  # type: ignore[arg-type]
         if not environ.get("CONTENT_LENGTH"):
             environ["CONTENT_LENGTH"] = str(body.getbuffer().nbytes)
-        loop = asyncio.get_running_loop()
-        (status, headers), content = await loop.run_in_executor(self._threads, _respond, environ)
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        work = self._threads.submit(_respond, environ)
+        answer = asyncio.wrap_future(work)
+        try:
+            done, _ = await asyncio.wait({answer}, timeout=LONGEST_QUEUE_SECONDS)
+            if not done and not work.cancel():
+                done, _ = await asyncio.wait({answer}, timeout=LONGEST_ANSWER_SECONDS)
+            return answer.result() if done else Answer(503, _BUSY_HEADERS, BUSY)
+        finally:
+            work.cancel()
 
 
-async def _body(scope: Scope, receive: Any) -> tuple[io.BytesIO, bool]:
-    """The body, up to one byte more than any may have (Django then refuses it); False when the sender went away."""
+async def _body(receive: Any) -> tuple[io.BytesIO, bool]:
+    """The body, up to one byte more than any may have (Django then refuses it); False when the sender went away.
+
+    What is beyond is read and thrown away, up to a bound: a sender that is cut off while it sends never sees the refusal.
+    """
     limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
-    declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
-    body = io.BytesIO()
-    if declared > limit:
-        return body, True
-    while body.tell() <= limit:
+    body, seen = io.BytesIO(), 0
+    while seen <= MOST_READ:
         message = await receive()
         if message["type"] == "http.disconnect":
             return body, False
-        body.write(message.get("body", b""))
+        chunk = message.get("body", b"")
+        seen += len(chunk)
+        body.write(chunk[: limit + 1 - body.tell()])
         if not message.get("more_body", False):
             break
     body.seek(0)
     return body, True
 
 
-def _respond(environ: dict[str, Any]) -> tuple[Start, bytes]:
+def _respond(environ: dict[str, Any]) -> Answer:
     """On a thread: the whole answer of the WSGI application. Closing it lets Django give its connection back."""
     start: list[Start] = []
 
@@ -119,7 +155,8 @@ def _respond(environ: dict[str, Any]) -> tuple[Start, bytes]:
         content = b"".join(chunks)
     finally:
         getattr(chunks, "close", lambda: None)()
-    return start[0], content
+    status, headers = start[0]
+    return Answer(status, headers, content)
 
 
 app = Front()

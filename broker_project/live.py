@@ -23,6 +23,7 @@ from django.conf import settings
 from broker_project import relay
 from broker_project.relay import Answer
 from broker_project.waiting import Waiting
+from jobs.outage import Outage
 from statemachine.actors import name_process
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class Live:
         self.waiting = Waiting()
         self._web: aiohttp.ClientSession | None = None
         self._by_key: Counter[bytes] = Counter()
+        self._web_fails = Outage(logger, "Web", "whoever waits is told so")
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -61,10 +63,12 @@ class Live:
         if not seconds:
             return _plain(404, b'{"detail":"only waits for a job are served here"}')
         try:
-            return await relay.until_disconnect(self._wait(scope, seconds), receive) or _plain(499, b"{}")
+            answer = await relay.until_disconnect(self._wait(scope, seconds), receive) or _plain(499, b"{}")
         except (aiohttp.ClientError, TimeoutError) as error:
-            logger.warning("web did not answer: %r", error)
+            self._web_fails.noted(error)
             return _plain(503, b'{"detail":"web does not answer"}')
+        self._web_fails.over()
+        return answer
 
     async def _wait(self, scope: dict[str, Any], seconds: float) -> Answer:
         """Asks web; while the answer is not what the caller waits for, waits for a move and asks again."""

@@ -15,14 +15,18 @@ _FORMS = (
     # A header or a keyword with its value, as in a dictionary, a query or a request: to the end of the value.
     (
         re.compile(
-            r"\b((?:proxy-)?authorization|(?:x-)?api[-_]?key|password|passwd|secret[-_]key|client[-_]secret|access[-_]token"
-            r"|(?:set-)?cookie)(\\?[\"']?\s*[:=]\s*)(?:\\?\"[^\"\\]*|\\?'[^'\\]*|[^\s,;&)}\]]+(?: [^\s,;&)}\]\"']+)?)",
+            r"\b((?:proxy-)?authorization|(?:x-)?api[-_]?key|password|passwd|(?:\w+[-_])?secret(?:[-_]key)?"
+            r"|(?:[\w]+[-_])*token|(?<=[?&])key)(\\?[\"']?\s*[:=]\s*)"
+            r"(?:\\?\"[^\"\\]*|\\?'[^'\\]*|[^\s,;&)}\]]+(?: [^\s,;&)}\]\"']+)?)",
             re.IGNORECASE,
         ),
         rf"\1\2{MASK}",
     ),
+    # All the pairs of a cookie header, to the end of its line or of the quotes around it.
+    (re.compile(r"\b((?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\n\"'\\]+", re.IGNORECASE), rf"\1{MASK}"),
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{16,}", re.IGNORECASE), rf"\1 {MASK}"),
-    (re.compile(r"(\w://[^/\s:@]*):[^/\s@]+@"), rf"\1:{MASK}@"),
+    # The password of an address may have any sign in it but a blank: to the last @.
+    (re.compile(r"(\w://[^/\s:@]*):[^\s]+@"), rf"\1:{MASK}@"),
     (re.compile(r"\bgAAAA[\w=-]{20,}"), MASK),  # what Fernet sealed
 )
 

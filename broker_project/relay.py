@@ -15,7 +15,7 @@ from jobs.api.pages import LONGEST_WAIT_SECONDS
 CONNECT_SECONDS = 1.0
 ANSWER_SECONDS = LONGEST_WAIT_SECONDS + 10.0
 _OWN = {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"proxy-authorization",
-        b"content-length", b"host"}  # fmt: skip
+        b"content-length"}  # fmt: skip
 Headers = list[tuple[bytes, bytes]]
 
 

@@ -3,6 +3,8 @@
 A wrong value stops the start. `docs/configuration.md` lists the variables.
 """
 
+import fcntl
+import hashlib
 import json
 import os
 import sys
@@ -19,10 +21,20 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 STARTING = sys.argv[1:2] == ["up"]
 
 
+def _is_held(lock: Path) -> bool:
+    """Whether an `up` runs there: one that was killed leaves its file behind, but not its lock."""
+    try:
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
 def _environment_of_the_running_home() -> None:
     """Takes what is missing from `run.json` of a running `manage.py up`, so that other commands need no set-up."""
     run_file = Path(os.environ.get("BERTH_HOME", str(BASE_DIR / "var"))) / "run.json"
-    if STARTING or "DATABASE_URL" in os.environ or not run_file.exists():
+    if STARTING or "DATABASE_URL" in os.environ or not run_file.exists() or not _is_held(run_file.with_name("up.lock")):
         return
     for name, value in json.loads(run_file.read_text())["env"].items():
         os.environ.setdefault(name, value)
@@ -52,6 +64,10 @@ SECRET_KEY, FIELD_KEYS, KEY_PEPPERS = (
 installation_keys.check_field_keys(FIELD_KEYS)  # "k2:<fernet>,k1:<fernet>": the first one seals, all open
 installation_keys.check_key_peppers(KEY_PEPPERS)  # "2:<hex>,1:<hex>": the first one seals, all verify
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost"])
+ALIVE_FILE = env.str("ALIVE_FILE", default="")  # touched by each sweep: a container's health check looks at its age
+# Cookies only over TLS, where a proxy that speaks it stands in front. That a request came over TLS is what uvicorn says,
+# which believes the proxies of FORWARDED_ALLOW_IPS; Django's own setting would believe anybody.
+BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 
 LEASE_SECONDS = env.float("LEASE_SECONDS", default=15.0)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", default=1.0)
@@ -139,9 +155,15 @@ FORMAT_MODULE_PATH = "broker_project.formats"
 STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns of a folder that is not there
-WHITENOISE_USE_FINDERS = True
+WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "admin").exists()  # an image has them collected
 WHITENOISE_AUTOREFRESH = DEBUG
 SECURE_CONTENT_TYPE_NOSNIFF = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+# Browsers share cookies between the ports of a host: two installations on one machine would log each other out.
+_installation = hashlib.sha256(SECRET_KEY.encode()).hexdigest()[:8]
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"berth_session_{_installation}", f"berth_csrf_{_installation}"
+SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # only where a proxy rewrites Host
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
@@ -191,7 +213,8 @@ LOGGING = {
     }
     # Its line "NAME ready." is how the supervisor knows.
     | {"celery.apps.worker": {"level": "INFO"}}
-    | {"django.request": {"level": "ERROR"}}  # a refused request is its sender's concern
+    # A refused request is its sender's concern: anybody could fill the log with them.
+    | {"django.request": {"level": "ERROR"}, "django.security": {"handlers": [], "propagate": False}}
     # Uvicorn has set up handlers of its own before it loads us.
     | {name: {"level": "INFO", "handlers": [], "propagate": True} for name in ("uvicorn", "uvicorn.error")}
     # A line per request is a proxy's to write; without a handler uvicorn does not even make it.

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from credits.models import Account, Allowance, Balance, Hold, Lot, Transfer
 from credits.pricing import short_text
-from statemachine.admin import ReadOnlyAdmin
+from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
 from tenants.models import Tenant
 
 
@@ -41,7 +41,7 @@ class OfTenant(ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         del request
-        for word in search_term.split():
+        for word in words_of(search_term):
             tenants = Tenant.objects.filter(name__icontains=word).values_list("pk", flat=True)
             queryset = queryset.filter(**{f"{self.account_path}owner_id__in": list(tenants[:1000])})
         return queryset, False
@@ -51,7 +51,7 @@ class OfTenant(ReadOnlyAdmin):
 class AccountAdmin(OfTenant):
     account_path = ""
     list_display = ["id", "ledger", "kind", owner]
-    list_filter = ["kind"]
+    list_filter = [states_filter("kind", Account.Kind.values)]
     ordering = ["id"]
 
 
@@ -91,8 +91,8 @@ class HoldAdmin(ReadOnlyAdmin):
     list_display = ["id", "tenant", "job_id", "run", "status", amount("amount"), amount("captured"), amount("overrun"),
                     "reason", "created_at"]  # fmt: skip
     list_select_related = ["account"]
-    list_filter = ["status"]
-    search_fields = ["=job_id"]
+    list_filter = [states_filter("status", Hold.Status.values)]
+    search_fields = exact_search = ["job_id"]
     search_help_text = "Job id"
     ordering = ["-id"]
 
@@ -104,9 +104,8 @@ class HoldAdmin(ReadOnlyAdmin):
 class TransferAdmin(ReadOnlyAdmin):
     list_display = ["id", "op_key", "code", "from_account", "to_account", amount("amount"), "created_at"]
     list_select_related = ["debit", "credit"]
-    list_filter = ["code"]
-    search_fields = ["=op_key", "=hold__job_id"]
-    search_help_text = "The entry's key, or a job id"
+    search_fields = exact_search = ["op_key", "hold_id"]
+    search_help_text = "The entry's key, or the number of a hold"
     ordering = ["-id"]
 
     @admin.display(description="from")

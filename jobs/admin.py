@@ -9,11 +9,12 @@ from uuid import UUID
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 
 from credits.pricing import short_text
-from jobs.models import Attempt, Evidence, Job, JobMove, JobType, Line
-from jobs.states import JOB
-from statemachine.admin import ReadOnlyAdmin
+from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, Line
+from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
+from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
 from tenants.models import Tenant
 
 MOST_SHOWN = 4_000  # characters of a payload or a result
@@ -23,7 +24,7 @@ MOST_SHOWN = 4_000  # characters of a payload or a result
 class JobTypeAdmin(ReadOnlyAdmin):
     list_display = ["name", "pool", "price", "settle", "delivery", "max_runtime_ms", "accepting", "version"]
     list_select_related = ["pool"]
-    list_filter = ["pool", "delivery", "accepting"]
+    list_filter = ["pool", "accepting"]
     search_fields = ["name"]
     main_fields = ["name", "pool", "price", "settle", "overrun", "delivery", "max_runtime_ms", "accepting", "version"]
     ordering = ["name"]
@@ -35,14 +36,21 @@ class Only(admin.SimpleListFilter):
     title, parameter_name = "only", "only"
 
     def lookups(self, request: Any, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ARG002  Django's signature
-        return [("dead_letters", "dead letters"), ("open", "not ended"), ("flagged", "flagged")]
+        return [
+            ("dead_letters", "dead letters"),
+            ("waiting", "waiting"),
+            ("running", "running"),
+            ("flagged", "flagged"),
+        ]
 
     def queryset(self, request: Any, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002
         match self.value():
             case "dead_letters":
-                return queryset.filter(state="failed", dismissed_at=None)
-            case "open":
-                return queryset.exclude(state__in=JOB.terminal)
+                return queryset.filter(DEAD_LETTER)
+            case "waiting":
+                return queryset.filter(state=JOB.first)
+            case "running":
+                return queryset.filter(state__in=("assigned", "processing"))
             case "flagged":
                 return queryset.exclude(flagged="")
         return queryset
@@ -53,20 +61,24 @@ class JobAdmin(ReadOnlyAdmin):
     list_display = ["id", "tenant", "type", "state", "why", "run", "attempts", "price_in_credits", "charged_credits",
                     "created_at"]  # fmt: skip
     list_select_related = ["tenant", "type"]
-    list_filter = [Only, "state", "type", "pool"]
+    list_filter = [Only, states_filter("state", JOB.states), "type", "pool"]
     search_fields = ["id"]
     search_help_text = (
         "Job id, tenant, type, state, dispatch key, idempotency key or the upstream's reference; all words must fit."
     )
-    exclude = ["fingerprint", "price", "charged", "payload", "result"]
-    readonly_fields = ["price_in_credits", "charged_credits", "payload_begins", "result_begins"]
-    main_fields = ["tenant", "type", "state", "run", "error", "price_in_credits", "charged_credits"]
+    exclude = ["fingerprint", "price", "charged", "payload", "result", "error"]
+    readonly_fields = ["error_words", "price_in_credits", "charged_credits", "payload_begins", "result_begins"]
+    main_fields = ["tenant", "type", "state", "run", "error_words", "price_in_credits", "charged_credits"]
     ordering = ["-id"]
 
     @admin.display(description="why")
     def why(self, job: Job) -> str:
-        """The code of its error."""
-        return job.error["code"] if job.error else ""
+        """The code and the beginning of its error."""
+        return _error(job)[:60]
+
+    @admin.display(description="error")
+    def error_words(self, job: Job) -> str:
+        return _error(job) or "–"
 
     @admin.display(description="price", ordering="price")
     def price_in_credits(self, job: Job) -> str:
@@ -93,21 +105,30 @@ class JobAdmin(ReadOnlyAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         """Each word by the one index that fits it: a search over all columns at once would read all jobs."""
         del request
-        for word in search_term.split():
+        for word in words_of(search_term):
             queryset = queryset.filter(**next(_meanings(word)))
         return queryset, False
 
 
 def _begin(value: Any) -> str:
     """As JSON; of a long one the beginning, since a page of megabytes helps nobody."""
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    more = f"… ({len(text):,} characters)" if len(text) > MOST_SHOWN else ""
+    return format_html('<pre class="berth-pre">{}{}</pre>', text[:MOST_SHOWN], more)
+
+
+def _error(job: Job) -> str:
+    if not job.error:
+        return ""
+    message = job.error.get("message") or ""
+    return f"{job.error['code']}: {message}" if message else str(job.error["code"])
 
 
 def _meanings(word: str) -> Iterator[dict[str, Any]]:
     """What a word of a search may be; the first that exists counts."""
     with suppress(ValueError):
-        yield {"pk": UUID(word)}
+        if Job.objects.filter(pk=UUID(word)).exists():
+            yield {"pk": UUID(word)}
     if word in JOB.states:
         yield {"state": word}
     if tenant := Tenant.objects.filter(name=word).first():
@@ -117,14 +138,15 @@ def _meanings(word: str) -> Iterator[dict[str, Any]]:
     for attempts in (Attempt.objects.filter(reference=word), Attempt.objects.filter(dispatch_key=word)):
         if ids := list(attempts.values_list("job_id", flat=True)[:100]):
             yield {"pk__in": ids}
-    yield {"idempotency_key": word}
+    # The index begins with the tenant: all are named, so that it is one probe for each and not a look at every job.
+    yield {"tenant__in": list(Tenant.objects.values_list("pk", flat=True)), "idempotency_key": word}
 
 
 @admin.register(JobMove)
 class JobMoveAdmin(ReadOnlyAdmin):
     list_display = ["id", "subject_id", "from_state", "to_state", "cause", "actor", "at"]
-    list_filter = ["to_state"]
-    search_fields = ["=subject_id"]
+    list_filter = [states_filter("to_state", JOB.states)]
+    search_fields = exact_search = ["subject_id"]
     search_help_text = "Job id"
     ordering = ["-id"]
 
@@ -144,8 +166,8 @@ class AttemptAdmin(ReadOnlyAdmin):
         "ended_at",
     ]
     list_select_related = ["job", "account__pool"]
-    list_filter = ["phase", "verdict"]
-    search_fields = ["=dispatch_key", "=reference", "=job__id"]
+    list_filter = [states_filter("phase", ATTEMPT_PHASES), states_filter("verdict", VERDICTS)]
+    search_fields = exact_search = ["dispatch_key", "reference", "job_id"]
     search_help_text = "Dispatch key, the upstream's reference, or job id"
     main_fields = [
         "job",
@@ -169,9 +191,8 @@ class AttemptAdmin(ReadOnlyAdmin):
 class EvidenceAdmin(ReadOnlyAdmin):
     list_display = ["id", "attempt", "kind", "fence", "at"]
     list_select_related = ["attempt"]
-    list_filter = ["kind"]
-    search_fields = ["=attempt__dispatch_key"]
-    search_help_text = "Dispatch key"
+    search_fields = exact_search = ["attempt_id"]
+    search_help_text = "Number of the attempt"
     ordering = ["-id"]
 
 

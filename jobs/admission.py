@@ -120,9 +120,11 @@ def submit(tenant: Tenant, request: Request, key: str, fingerprint: bytes) -> tu
 
 def quote(tenant: Tenant, request: Request) -> Quote:
     """Checks and prices a request; stores nothing. Raises InvalidField, PayloadTooLarge, PriceExceedsMax."""
-    job_type = next(iter(load(JobType, "name = %s AND accepting", [request.type])), None)
+    job_type = next(iter(load(JobType, "name = %s", [request.type])), None)
     if job_type is None or (tenant.job_types is not None and request.type not in tenant.job_types):
         raise InvalidField("/type", f"there is no job type {request.type!r} for this tenant")
+    if not job_type.accepting:
+        raise InvalidField("/type", f"the job type {request.type!r} takes no jobs now")
     if not tenant.accepting:
         raise InvalidField("/type", "this tenant is closed; new jobs are refused")
     if request.priority > tenant.max_priority:

@@ -1,7 +1,7 @@
 """Kombu's AMQP transport for publishing: every answer of the broker is waited for a bounded time.
 
-py-amqp bounds the handshake only; by its `read_timeout` alone it would go on reading when that has passed. A socket that
-has the time-out itself raises, whichever method is waiting.
+py-amqp's own `read_timeout` bounds the wait for the beginning of an answer; one that breaks off would be waited for on and
+on. A socket that has the time-out itself raises, whatever is waited for.
 """
 
 from typing import Any

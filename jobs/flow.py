@@ -130,7 +130,7 @@ def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
 
 @receiver(resource_moved)
 def _resource_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
-    happened(f"resource {verb}", [{**resource.row, "job_id": None} for resource in moved])
+    happened(f"resource {verb}", [resource.row for resource in moved])
 
 
 @receiver(attempt_ended)

@@ -44,6 +44,9 @@ class JobType(models.Model):
         return self.name
 
 
+DEAD_LETTER = Q(state="failed", dismissed_at__isnull=True)
+
+
 class Job(models.Model):
     """One request of a tenant. Money is in micro-credits; `turn` is its place among the jobs that may go next."""
 
@@ -126,7 +129,7 @@ class Job(models.Model):
             models.Index(fields=["tenant", "-id"], name="job_by_tenant"),
             models.Index(
                 fields=["pool", "finished_at", "id"],
-                condition=Q(state="failed", dismissed_at__isnull=True),
+                condition=DEAD_LETTER,
                 name="job_dead_letter",
             ),
         ]

@@ -10,16 +10,10 @@ from typing import Any
 import kombu
 from kombu.transport import redis as kombu_redis
 
-from jobs.redis_hints import NO_RETRY
-
 
 class Channel(kombu_redis.Channel):  # type: ignore[misc]
     ack_emulation = False
     do_restore = False
-
-    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
-        # Workers come back to it by themselves, and publishers must not wait.
-        return {**super()._connparams(asynchronous), "retry": NO_RETRY}
 
 
 class Transport(kombu_redis.Transport):  # type: ignore[misc]

@@ -1,11 +1,10 @@
 """A new run of a job that failed or was cancelled: what it begins with, and why it may not begin."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from jobs.models import Job, NextArrival
+from jobs.queries import endings
 from jobs.states import JOB
-from statemachine.sql import fetch
 from tenants.models import Tenant
 
 # What the last run left is taken back; attempt numbers, history and evidence stay. As much time for its first start as
@@ -68,22 +67,8 @@ def begun(job_id: UUID, moved: bool, seen: int | None) -> Job:
 
 def why_not(job: Job) -> str:
     """Why a replay of this job would be refused now; empty when it would not be. For a look before it is asked for."""
-    (row,) = fetch(f"SELECT ({MAY_BEGIN}) AS may FROM jobs_job t WHERE t.id = %s", [job.pk])
-    return "" if row["may"] and job.state in JOB.arrows["replay"].sources else _why(job)
-
-
-def dismiss(job_ids: Sequence[UUID]) -> int:
-    """Puts dead letters aside; locks them in id order. Returns how many were not yet."""
-    rows = fetch(
-        """
-        WITH locked AS (
-            SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'failed' AND dismissed_at IS NULL
-            ORDER BY id FOR NO KEY UPDATE)
-        UPDATE jobs_job j SET dismissed_at = clock_timestamp(), version = j.version + 1
-        FROM locked l WHERE j.id = l.id RETURNING j.id""",
-        [list(job_ids)],
-    )
-    return len(rows)
+    may = job.state in JOB.arrows["replay"].sources and endings.holds(job.pk, MAY_BEGIN)
+    return "" if may else _why(job)
 
 
 def _why(job: Job) -> str:

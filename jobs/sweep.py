@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -57,6 +58,8 @@ class Sweeper(threading.Thread):
     def run(self) -> None:
         while not self._stopped.wait(settings.SWEEP_SECONDS):
             begun = time.monotonic()
+            if settings.ALIVE_FILE:
+                Path(settings.ALIVE_FILE).touch()
             try:
                 if self._with_calls:
                     sweep_calls()

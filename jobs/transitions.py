@@ -39,10 +39,7 @@ def submit(job: Job) -> Job:
     with transaction.atomic():
         tell("submit", lock_timeout="2s")
         job.save(force_insert=True)
-        if job.tenant.billing == job.tenant.Billing.CREDITS:
-            ledger.hold(job.tenant_id, [ledger.HoldRequest(job.id, job.run, job.price)], REVIEW_SECONDS)
-        else:
-            ledger.lock_wallets([job.tenant_id])
+        _pay(job)
         turns.give(job.pool_id, [job.tenant_id])
     return job
 
@@ -193,14 +190,14 @@ def expire(job_ids: Sequence[UUID]) -> int:
 def cancel(job_id: UUID) -> bool:
     """PENDING, ASSIGNED → CANCELLED: the upstream was not called; all is given back. True when it was cancelled now.
 
-    A processing job only gets `cancel_requested_at`: its end decides. Locks job, attempt, session, balance; a dispatch
-    at the same time waits at the job and finds it cancelled, or has won.
+    A processing job only gets `cancel_requested_at`: its end decides. Locks job, attempt, session, balance; whoever moves
+    the job at the same time waits at it and finds it cancelled, or has won, and then it is cancelled as it stands.
     """
     with transaction.atomic():
+        endings.lock([job_id])
+        _abandon([job_id], "cancelled")
         cancelled = closing.give_up("cancel", [job_id], code="cancelled", message="cancelled on request")
-        if cancelled:
-            _abandon([job_id], "cancelled")
-        else:
+        if not cancelled:
             closing.request_cancel(job_id)
         return bool(cancelled)
 
@@ -217,17 +214,22 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
         tell("replay", lock_timeout="2s")
         moved = JOB.take("replay", [row], match=list(row)[1:], columns=replays.NEW_RUN, where=replays.MAY_BEGIN)
         job = replays.begun(job_id, bool(moved), seen)
-        if job.price:
-            ledger.hold(job.tenant_id, [ledger.HoldRequest(job.id, job.run, job.price)], REVIEW_SECONDS)
-        else:
-            ledger.lock_wallets([job.tenant_id])
+        _pay(job)
         turns.give(job.pool_id, [job.tenant_id])
     return job
 
 
 def dismiss(job_ids: Sequence[UUID]) -> int:
     """FAILED stays FAILED: an operator put these dead letters aside. Locks the jobs; a second caller finds none."""
-    return replays.dismiss(job_ids)
+    return endings.dismiss(job_ids)
+
+
+def _pay(job: Job) -> None:
+    """Holds the price of this run; of a tenant that is not billed only the wallet is locked, for the count that follows."""
+    if job.tenant.billing == job.tenant.Billing.CREDITS:
+        ledger.hold(job.tenant_id, [ledger.HoldRequest(job.id, job.run, job.price)], REVIEW_SECONDS)
+    else:
+        ledger.lock_wallets([job.tenant_id])
 
 
 def _abandon(job_ids: Sequence[UUID], why: str) -> None:

@@ -1,15 +1,20 @@
 """Pools, accounts and sessions in the admin, to look at and to find. Sealed credentials are never shown."""
 
+from collections import Counter
+
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
-from statemachine.admin import ReadOnlyAdmin
+from pool.states import RESOURCE
+from statemachine.admin import ReadOnlyAdmin, states_filter
 
 
 @admin.register(Pool)
 class PoolAdmin(ReadOnlyAdmin):
     list_display = ["name", "order", "window", "cooldown_ms", "accepting", "created_at"]
-    list_filter = ["order", "accepting"]
+    list_filter = [states_filter("order", Pool.Order.values), "accepting"]
     search_fields = ["name"]
     main_fields = ["name", "order", "window", "cooldown_ms", "accepting"]
     ordering = ["name"]
@@ -17,20 +22,33 @@ class PoolAdmin(ReadOnlyAdmin):
 
 @admin.register(UpstreamAccount)
 class UpstreamAccountAdmin(ReadOnlyAdmin):
-    list_display = ["name", "pool", "sessions", "base_url", "labels", "created_at"]
+    list_display = ["name", "pool", "sessions", "standing", "base_url"]
     list_select_related = ["pool"]
     list_filter = ["pool"]
     search_fields = ["name", "pool__name"]
+    readonly_fields = ["standing"]
     exclude = ["sealed_credential"]
-    main_fields = ["pool", "name", "sessions", "base_url", "labels"]
+    main_fields = ["pool", "name", "sessions", "standing", "base_url", "labels"]
     ordering = ["pool", "name"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[UpstreamAccount]:
+        return super().get_queryset(request).prefetch_related("resources")
+
+    @admin.display(description="where they stand")
+    def standing(self, account: UpstreamAccount) -> str:
+        """How many of its sessions are in which state; those that take no job are told apart."""
+        states = Counter(
+            session.state + ("" if session.accepting or session.state == "offline" else ", draining")
+            for session in account.resources.all()
+        )
+        return "; ".join(f"{number} {state}" for state, number in sorted(states.items()))
 
 
 @admin.register(Resource)
 class ResourceAdmin(ReadOnlyAdmin):
     list_display = ["id", "account", "number", "state", "accepting", "job_id", "available_at", "reason", "note"]
     list_select_related = ["account__pool"]
-    list_filter = ["state", "accepting", "pool"]
+    list_filter = [states_filter("state", RESOURCE.states), "accepting", "pool"]
     search_fields = ["account__name", "=job_id", "=state"]
     search_help_text = "Account, job id or state"
     main_fields = [
@@ -51,7 +69,7 @@ class ResourceAdmin(ReadOnlyAdmin):
 @admin.register(ResourceMove)
 class ResourceMoveAdmin(ReadOnlyAdmin):
     list_display = ["id", "subject_id", "from_state", "to_state", "cause", "actor", "at"]
-    list_filter = ["to_state"]
-    search_fields = ["=subject_id"]
+    list_filter = [states_filter("to_state", RESOURCE.states)]
+    search_fields = exact_search = ["subject_id"]
     search_help_text = "Number of the session"
     ordering = ["-id"]

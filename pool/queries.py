@@ -12,14 +12,15 @@ def lock(resource_ids: Sequence[int]) -> None:
     fetch("SELECT id FROM pool_resource WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [list(resource_ids)])
 
 
-def set_accepting(resource_ids: Sequence[int], accepting: bool, note: str) -> list[Row]:
-    """Opens or drains the sessions; rows are those that changed, with what their machine carries."""
-    return fetch(
-        f"""{_LOCKED}
-        UPDATE pool_resource r SET accepting = %(accepting)s, note = %(note)s
-        FROM locked l WHERE r.id = l.id AND r.accepting <> %(accepting)s
-        RETURNING r.id, r.pool_id, r.job_id, r.fence, r.available_at, r.disabled, r.rest_until""",
-        {"ids": list(resource_ids), "accepting": accepting, "note": note},
+def drain(resource_ids: Sequence[int], note: str) -> int:
+    """Closes the sessions to new jobs. Returns how many accepted until now."""
+    return len(
+        fetch(
+            f"""{_LOCKED}
+            UPDATE pool_resource r SET accepting = false, note = %(note)s
+            FROM locked l WHERE r.id = l.id AND r.accepting RETURNING r.id""",
+            {"ids": list(resource_ids), "note": note},
+        )
     )
 
 
@@ -36,14 +37,17 @@ def want_offline(resource_ids: Sequence[int], note: str) -> int:
 
 
 def want_rest(resource_ids: Sequence[int], seconds: float, note: str) -> int:
-    """Marks the sessions to rest at least so long from now; a longer rest stays. Returns how many rest longer now."""
+    """Marks the sessions to rest at least so long from now; a longer rest stays. Returns how many rest longer now.
+
+    One that is to be offline anyway keeps its note. A second sending of one wish, a moment later, is not a longer one.
+    """
     return len(
         fetch(
             f"""{_LOCKED}
             UPDATE pool_resource r SET rest_until = clock_timestamp() + make_interval(secs => %(seconds)s),
                    note = %(note)s
-            FROM locked l WHERE r.id = l.id
-              AND COALESCE(r.rest_until, '-infinity') < clock_timestamp() + make_interval(secs => %(seconds)s)
+            FROM locked l WHERE r.id = l.id AND NOT r.disabled
+              AND COALESCE(r.rest_until, '-infinity') < clock_timestamp() + make_interval(secs => %(seconds)s - 10)
             RETURNING r.id""",
             {"ids": list(resource_ids), "seconds": seconds, "note": note},
         )
@@ -51,12 +55,17 @@ def want_rest(resource_ids: Sequence[int], seconds: float, note: str) -> int:
 
 
 def lift(resource_ids: Sequence[int]) -> list[Row]:
-    """Takes back what was wanted of the sessions: they accept again. Rows are those of which anything was wanted."""
+    """Takes back what was wanted of the sessions: they accept again, as many as their account has.
+
+    Rows are those that changed, with what their machine carries and their state.
+    """
     return fetch(
         f"""{_LOCKED}
-        UPDATE pool_resource r SET accepting = true, disabled = false, rest_until = NULL, note = ''
-        FROM locked l WHERE r.id = l.id AND (r.disabled OR NOT r.accepting OR r.rest_until IS NOT NULL)
-        RETURNING r.id, r.pool_id, r.job_id, r.fence, r.available_at, r.disabled, r.rest_until""",
+        UPDATE pool_resource r SET accepting = r.number <= a.sessions, disabled = false, rest_until = NULL, note = ''
+        FROM locked l, pool_upstreamaccount a
+        WHERE r.id = l.id AND a.id = r.account_id
+          AND (r.disabled OR r.rest_until IS NOT NULL OR r.accepting <> (r.number <= a.sessions))
+        RETURNING r.id, r.pool_id, r.job_id, r.fence, r.available_at, r.disabled, r.rest_until, r.state""",
         {"ids": list(resource_ids)},
     )
 

@@ -22,23 +22,26 @@ def drain(resource_ids: Sequence[int], note: str) -> int:
 
     The claim tests it on the row it locks: one that was there first has begun its job, a later one passes it over.
     """
-    return len(queries.set_accepting(resource_ids, False, note))
+    return queries.drain(resource_ids, note)
 
 
 def enable(resource_ids: Sequence[int]) -> int:
     """OFFLINE, COOLDOWN → AVAILABLE: drained, disabled and quarantined sessions take jobs again. Returns how many changed.
 
-    A rest between two jobs, or one that the upstream asked for, is not cut short: only one that ends with the quarantine.
+    A rest that outlasts the quarantine, between two jobs or asked for by the upstream, is not cut short. Sessions beyond
+    those that the account has stay closed.
     """
     with transaction.atomic():
         queries.lock(resource_ids)
         back = {"available_at": "NULL", "reason": "''"}
-        RESOURCE.take("enable", _rows(resource_ids), columns=back)
-        RESOURCE.take(
+        moved = RESOURCE.take("enable", _rows(resource_ids), columns=back)
+        moved += RESOURCE.take(
             "release", _rows(resource_ids), columns=back, where="t.available_at = t.rest_until", cause="enabled"
         )
         lifted = queries.lift(resource_ids)
-        RESOURCE.announce("enable", lifted)
+        # Drained ones took no arrow, but can be given to the next job like those that did.
+        told = {session.id for session in moved}
+        RESOURCE.announce("enable", [row for row in lifted if row["state"] == "available" and row["id"] not in told])
         return len(lifted)
 
 
@@ -88,7 +91,9 @@ def release(resource_ids: Sequence[int]) -> int:
 
 
 def _after(rest_ms: int) -> str:
-    return f"clock_timestamp() + interval '{rest_ms} milliseconds'"
+    """Longer rests by the second: each text is a statement to be prepared, and an HTTP date differs every time."""
+    whole = rest_ms if rest_ms < 1_000 else -(-rest_ms // 1_000) * 1_000
+    return f"clock_timestamp() + interval '{whole} milliseconds'"
 
 
 def _take_out(resource_ids: Sequence[int]) -> None:

@@ -35,10 +35,13 @@ def main() -> None:
         provider = _provider(options)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    uvloop.run(_serve(provider, options.port))
+    try:
+        uvloop.run(_serve(provider, options.host, options.port))
+    except OSError as error:
+        parser.error(f"cannot listen at {options.host}:{options.port}: {error.strerror}")
 
 
-async def _serve(provider: Provider, port: int) -> None:
+async def _serve(provider: Provider, host: str, port: int) -> None:
     application = web.Application(client_max_size=LARGEST_BODY_BYTES)
     for api in (SyncApi(provider), TaskApi(provider), ControlApi(provider)):
         application.add_routes(api.routes())
@@ -50,11 +53,11 @@ async def _serve(provider: Provider, port: int) -> None:
         shutdown_timeout=SHUTDOWN_SECONDS,
     )
     await runner.setup()
-    await web.TCPSite(runner, HOST, port, backlog=1024).start()
+    await web.TCPSite(runner, host, port, backlog=1024).start()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    print(f"simulator ready http://{HOST}:{runner.addresses[0][1]}", flush=True)
+    print(f"simulator ready http://{host}:{runner.addresses[0][1]}", flush=True)
     try:
         while not stopped.is_set():
             await _wait(stopped, FLUSH_SECONDS)
@@ -95,6 +98,7 @@ def _provider(options: argparse.Namespace) -> Provider:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="simulator", description="A strict fake provider of capped sessions.")
+    parser.add_argument("--host", default=HOST, help="where it listens (default: this machine only)")
     parser.add_argument("--port", type=int, default=0, help="0 (the default): any free one, printed when ready")
     parser.add_argument("--accounts", type=int, default=0, help="how many to declare: acct-001, acct-002, …")
     parser.add_argument("--sessions", type=int, default=1, help="sessions of each")

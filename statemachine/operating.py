@@ -5,6 +5,7 @@ history of the rows by the verbs, and in the admin's own log with the reason.
 """
 
 import logging
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import get_content_type_for_model
 from django.core.exceptions import ValidationError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -24,7 +26,7 @@ from statemachine.operations import MOST_ROWS, Operation, Refused
 logger = logging.getLogger(__name__)
 TEMPLATE = "berth/operation.html"
 DONE_TEMPLATE = "berth/shown_once.html"
-LONGEST_TOKEN = 64
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 class Page:
@@ -34,8 +36,10 @@ class Page:
         self.admin, self.operation, self.request = admin, operation, request
         sent = request.POST if request.method == "POST" else request.GET
         self.ids = [part for part in sent.get("ids", "").split(",") if part][:MOST_ROWS]
-        self.token = (sent.get("token") or uuid.uuid4().hex)[:LONGEST_TOKEN]
+        token = sent.get("token", "")
+        self.token = token if _TOKEN.fullmatch(token) else uuid.uuid4().hex
         self.rows = rows_of(admin, request, self.ids)
+        self.marks = sent.get("marks", "").split(",")
 
     def answer(self) -> HttpResponse:
         """The form, the effect, or what was done."""
@@ -61,21 +65,30 @@ class Page:
             "form": form,
             "rows": self.rows,
             "effects": effects,
+            "given": [] if data is None else [(field.label, _said(form, field, data)) for field in form],
             "can_be_done": any(not effect.refused for effect in effects or ()),
-            "ids": ",".join(self.ids),
+            "ids": ",".join(str(row.pk) for row in self.rows),
             "token": self.token,
+            "marks": ",".join(self._marks()),
             "back": self._back(),
         }
         return self._page(TEMPLATE, context)
 
     def _do(self, data: Mapping[str, Any]) -> HttpResponse:
         given, told = self._with_more(data), []
-        for row in self.rows:
+        unchanged = dict(zip(self.ids, self.marks, strict=False))
+        for row, mark in zip(self.rows, self._marks(), strict=True):
             try:
+                if unchanged.get(str(row.pk), "") != mark:
+                    raise Refused("it has moved on since this page was made; look again")
                 with acting_as(given["actor"]):
                     done = self.operation.perform(row, given)
             except Refused as why:
                 messages.error(self.request, f"{row}: {why}")
+                continue
+            except (OperationalError, InterfaceError):
+                logger.warning("%s of %s met a database that was busy or away", self.operation.name, row, exc_info=True)
+                messages.error(self.request, f"{row}: the database did not answer in time, nothing was done; try again")
                 continue
             told.append((row, done))
             self._record(row, "shown once" if self.operation.shows_once else done, data)
@@ -87,13 +100,22 @@ class Page:
             return page
         return HttpResponseRedirect(self._back())
 
+    def _marks(self) -> list[str]:
+        return [self.operation.mark(row) for row in self.rows]
+
     def _with_more(self, data: Mapping[str, Any]) -> dict[str, Any]:
         return {**data, "actor": f"admin:{self.request.user.get_username()}", "token": self.token}
 
     def _record(self, row: Model, done: str, data: Mapping[str, Any]) -> None:
-        given = ", ".join(f"{name}: {value}" for name, value in data.items())
+        given = ", ".join(f"{name}: {_words(value)}" for name, value in data.items())
         said = f"{self.operation.title}: {done}" + (f" ({given})" if given else "")
         logger.info("%s: %s", row, said, extra={"actor": self._with_more({})["actor"]})
+        try:
+            self._keep(row, said)
+        except DatabaseError:  # it is done and stands in the log above; to fail now would tell that it was not
+            logger.exception("what was done to %s was not kept in the admin's own log", row)
+
+    def _keep(self, row: Model, said: str) -> None:
         LogEntry.objects.create(
             user_id=int(self.request.user.pk or 0),
             content_type_id=get_content_type_for_model(row).pk,
@@ -114,16 +136,31 @@ class Page:
         return TemplateResponse(self.request, template, {**common, "opts": self.admin.opts, **context})
 
 
+def _said(form: Any, field: Any, data: Mapping[str, Any]) -> str:
+    """What was filled in, as a person reads it: of a choice its words."""
+    choices = dict(getattr(form.fields[field.name], "choices", ()))
+    value = data.get(field.name)
+    return str(choices.get(value, _words(value))) if not isinstance(value, list) else _words(value)
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value if value not in (None, "") else "–")
+
+
 def rows_of(admin: Any, request: HttpRequest, ids: Sequence[str]) -> list[Any]:
     """The rows with these ids that this operator may see, in the order of the ids; what is no id is passed over."""
-    key = admin.model._meta.pk
-    values = [value for text in ids if (value := _value(key, text)) is not None]
+    names = admin.model._meta
+    values = [value for text in ids if (value := read_value(names, names.pk.name, text)) is not None]
     found = admin.get_queryset(request).in_bulk(values)
     return [found[value] for value in dict.fromkeys(values) if value in found]
 
 
-def _value(key: Any, text: str) -> Any:
+def read_value(names: Any, column: str, text: str) -> Any:
+    """The text as a value of a column of the model (its `_meta`), None when it is none."""
+    field = next(each for each in names.concrete_fields if column in (each.name, each.attname))
+    if "\0" in text:
+        return None
     try:
-        return key.to_python(text)
+        return (field.target_field if field.is_relation else field).to_python(text)
     except ValidationError:
         return None

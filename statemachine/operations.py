@@ -33,6 +33,7 @@ class Operation:
     """One thing an operator may do. `form` asks for what it needs; its cleaned data come as `data`.
 
     `data` has two more members: `actor` (as in the history) and `token`, the same when one page is sent twice.
+    `permission` is what an operator needs, as `app.codename`; by default to change rows of the model.
     """
 
     name: ClassVar[str]
@@ -40,11 +41,16 @@ class Operation:
     says: ClassVar[str]
     icon: ClassVar[str]
     form: ClassVar[type[forms.Form]] = forms.Form
+    permission: ClassVar[str] = ""
     shows_once: ClassVar[bool] = False  # what it returns is a secret: shown on a page of its own, kept nowhere
 
     def concerns(self, row: Any) -> bool:
         """Whether the button is worth showing at this row."""
         return True
+
+    def mark(self, row: Any) -> str:
+        """What must still be so when the page is sent: a row of which it has changed is left alone."""
+        return ""
 
     def effects(self, rows: Sequence[Any], data: Mapping[str, Any]) -> list[Effect]:
         """What would happen to each row."""
@@ -73,9 +79,14 @@ class Section:
     empty: str = "None."
     links: Sequence[Link] = ()
 
+    def rows(self) -> list[list[tuple[str, Any]]]:
+        """Each row as (column, cell)."""
+        return [list(zip(self.columns, row, strict=True)) for row in self.cells]
+
 
 _operations: dict[type[Model], list[Operation]] = defaultdict(list)
-_sections: dict[type[Model], list[Callable[[Any], Section]]] = defaultdict(list)
+Telling = Callable[[Any], Section]
+_sections: dict[type[Model], list[tuple[Telling, type[Model]]]] = defaultdict(list)
 
 
 def offer(model: type[Model], *operations: Operation) -> None:
@@ -83,8 +94,8 @@ def offer(model: type[Model], *operations: Operation) -> None:
     _operations[model] += operations
 
 
-def tell(model: type[Model], *sections: Callable[[Any], Section]) -> None:
-    """Shows the sections below the fields of a row of `model`."""
+def tell(model: type[Model], *sections: tuple[Telling, type[Model]]) -> None:
+    """Shows the sections below the fields of a row of `model`, each to whom may see rows of the model named with it."""
     _sections[model] += sections
 
 
@@ -93,6 +104,6 @@ def operations_of(model: type[Model]) -> Sequence[Operation]:
     return _operations[model]
 
 
-def sections_of(row: Model) -> list[Section]:
-    """What is told of `row`."""
-    return [section(row) for section in _sections[type(row)]]
+def sections_of(row: Model, may_see: Callable[[type[Model]], bool]) -> list[Section]:
+    """What is told of `row` to one who may see the models that `may_see` says."""
+    return [section(row) for section, model in _sections[type(row)] if may_see(model)]

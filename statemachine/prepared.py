@@ -23,7 +23,8 @@ def execute(cursor: Any, sql: str, parameters: Sequence[Any] | Mapping[str, Any]
     statement = _statement(sql)
     values = [parameters[name] for name in statement.order] if isinstance(parameters, Mapping) else list(parameters)
     if not settings.PREPARED_STATEMENTS or any(_untyped(value) for value in values):
-        cursor.execute(sql, parameters)
+        # Without parameters psycopg2 must not look for placeholders: a LIKE has percent signs of its own.
+        cursor.execute(sql, parameters or None)
         return
     known = _prepared.setdefault(connection.connection, set())
     if statement.name not in known:

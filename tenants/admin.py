@@ -2,14 +2,14 @@
 
 from django.contrib import admin
 
-from statemachine.admin import ReadOnlyAdmin
+from statemachine.admin import ReadOnlyAdmin, states_filter
 from tenants.models import ApiKey, Tenant
 
 
 @admin.register(Tenant)
 class TenantAdmin(ReadOnlyAdmin):
     list_display = ["name", "share", "billing", "max_running", "max_priority", "accepting", "created_at"]
-    list_filter = ["billing", "accepting"]
+    list_filter = [states_filter("billing", Tenant.Billing.values), "accepting"]
     search_fields = ["name"]
     main_fields = ["name", "billing", "share", "max_running", "accepting"]
     ordering = ["name"]

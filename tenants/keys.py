@@ -18,6 +18,7 @@ from datetime import timedelta
 from functools import lru_cache
 
 from django.conf import settings
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -41,14 +42,21 @@ class UnknownScope(ValueError):
     """A key was asked for with a scope that does not exist."""
 
 
-def issue(tenant: Tenant, name: str = "", scopes: Iterable[str] = DEFAULT_SCOPES) -> str:
-    """Makes a key and returns it; it cannot be shown again. Raises UnknownScope."""
+class IssuedAlready(Exception):
+    """A key was made for the same `once` before; it cannot be shown again."""
+
+
+def issue(tenant: Tenant, name: str = "", scopes: Iterable[str] = DEFAULT_SCOPES, once: str = "") -> str:
+    """Makes a key and returns it; it cannot be shown again. The same `once` makes one key, whatever is sent twice.
+
+    Raises UnknownScope, IssuedAlready.
+    """
     wanted = list(dict.fromkeys(scopes))
     if unknown := sorted(set(wanted) - set(SCOPES)):
         raise UnknownScope(f"no such scope: {', '.join(unknown)}; there are {', '.join(SCOPES)}")
-    public_id, secret = _random(12), _random(32)
+    public_id, secret = _once(once) if once else _random(12), _random(32)
     pepper_id = next(iter(_peppers(settings.KEY_PEPPERS)))
-    ApiKey.objects.create(
+    made = ApiKey(
         tenant=tenant,
         public_id=public_id,
         secret_hash=_hash(pepper_id, secret),
@@ -56,6 +64,13 @@ def issue(tenant: Tenant, name: str = "", scopes: Iterable[str] = DEFAULT_SCOPES
         name=name,
         scopes=wanted,
     )
+    try:
+        with transaction.atomic():
+            made.save(force_insert=True)
+    except IntegrityError as error:
+        if not once:
+            raise
+        raise IssuedAlready(public_id) from error
     body = f"berth_{public_id}_{secret}"
     logger.info("API key issued", extra={"key": public_id, "tenant": tenant.name, "actor": current_actor()})
     return body + _check(body)
@@ -112,6 +127,12 @@ def _note_use(key: ApiKey) -> None:
     old = Q(last_used_at=None) | Q(last_used_at__lt=Now() - USE_NOTED_EVERY)
     if key.last_used_at is None or time.time() - key.last_used_at.timestamp() > USE_NOTED_EVERY.total_seconds():
         ApiKey.objects.filter(old, pk=key.pk).update(last_used_at=Now())
+
+
+def _once(text: str) -> str:
+    """A public id that the same text leads to, and nobody else can foresee."""
+    number = int.from_bytes(hmac.digest(settings.SECRET_KEY.encode(), text.encode(), "sha256"), "big")
+    return "".join(_BASE62[number // 62**place % 62] for place in range(12))
 
 
 def _random(length: int) -> str:

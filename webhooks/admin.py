@@ -9,6 +9,6 @@ from webhooks.models import Event
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     list_display = ["id", "type", "tenant_id", "job_id", "job_run", "job_version", "created_at"]
-    list_filter = ["type"]
-    search_fields = ["=job_id", "=tenant_id"]
+    search_fields = exact_search = ["job_id"]
+    search_help_text = "Job id"
     ordering = ["-id"]

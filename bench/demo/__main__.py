@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import random
 import signal
 import sys
 import time
@@ -47,9 +48,13 @@ def main() -> int:
 
 def _run(world: World, options: argparse.Namespace, console: Console) -> report.Report:
     keys = world.issue_keys()
-    with faults.injected(options.fault, world, console):
+    injected = faults.Faults(options.fault, world, console, options.seed)
+    if injected.wanted:
+        console.print(f"Faults: {', '.join(options.fault)}; the same again with --seed {options.seed}", highlight=False)
+    with injected.injected():
         outcome = spike.run(world, keys, console)
-    made = report.make(world, outcome)
+    # Both are asked while the system is up.
+    made = report.Report(outcome, world.simulator_report(), world.audit(), world.servers, injected, options.seed)
     path = world.home / "demo-report.json"
     path.write_text(json.dumps(made.as_json(), indent=2) + "\n")
     report.show(made, console)
@@ -61,15 +66,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--config", type=Path, help="your own file; its upstreams are replaced by the simulator")
     parser.add_argument("--exit", action="store_true", help="end after the report, also on a terminal")
-    parser.add_argument("--home", default="var", help="data and report (default: var)")
+    parser.add_argument("--home", default="var/demo", help="data and report (default: var/demo)")
     parser.add_argument("--port", type=int, default=8000, help="web's port, or the next free one")
     parser.add_argument("--tenants", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=25, help="jobs of each tenant")
     parser.add_argument("--sessions", type=int, default=10, help="sessions of the pool, one to an account")
     parser.add_argument("--latency", default="200ms", help="how long the upstream takes, e.g. 200ms, 1s")
-    parser.add_argument(
-        "--fault", action="append", default=[], help="flushall (Redis emptied each second) or kill:ROLE; repeatable"
-    )
+    parser.add_argument("--fault", action="append", default=[], type=faults.known, help=f"{faults.HELP}; repeatable")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of kills:N (default: drawn)")
     return parser.parse_args()
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from bench.demo.servers import MARK
+
 # The calls of the simulator, in the place of an operator's own upstream.
 _SUBMIT = {
     "path": "'/run'",
@@ -17,7 +19,9 @@ _SUBMIT = {
     "success": "response.status == 200 && response.body.status == 'done'",
     "units": "response.body.units",
 }
-_HEADERS = {"Authorization": "'Bearer ' + account.credential"}
+_HEADERS = {"Authorization": "'Bearer ' + account.credential", MARK: "'1'"}
+# Granted once to a tenant, and enough for any number of demos on one database.
+_CREDITS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -58,16 +62,21 @@ class Scenario:
 
 
 def own_scenario(options: argparse.Namespace) -> Scenario:
-    """The demo's own: one fair pool with one session to an account, one job type, tenants of equal share."""
+    """The demo's own: one fair pool with one session to an account, one job type, tenants of equal share.
+
+    The pool's name says how many sessions: a later demo with fewer must not find the others still on offer.
+    """
+    pool = f"demo-{options.sessions}"
     accounts = {f"acct-{n:03}": {"sessions": 1} for n in range(1, options.sessions + 1)}
     tenants = {
-        f"tenant-{n:02}": {"share": 1, "credits": max(1000, 10 * options.jobs)} for n in range(1, options.tenants + 1)
+        f"tenant-{n:02}": {"share": 1, "credits": max(_CREDITS, 10 * options.jobs)}
+        for n in range(1, options.tenants + 1)
     }
     config: dict[str, Any] = {
-        "pools": {"demo": {"order": "fair", "upstream": {}, "accounts": accounts}},
+        "pools": {pool: {"order": "fair", "upstream": {}, "accounts": accounts}},
         "job_types": {
             "render": {
-                "pool": "demo",
+                "pool": pool,
                 "price": "2 * payload.pages",
                 "settle": "outcome.units",
                 "max_runtime": "2m",

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.demo import servers
 from bench.demo.scenario import Scenario
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,7 @@ class World:
         self.home, self.port, self.scenario, self.latency = home, port, scenario, latency
         self.simulator_url = self.web_url = ""
         self.run: dict[str, Any] = {}
+        self.servers: dict[str, str] = {}
         self._simulator: subprocess.Popen[str] | None = None
         self._up: subprocess.Popen[bytes] | None = None
 
@@ -45,8 +47,7 @@ class World:
         assert self._simulator.stdout is not None  # noqa: S101  it was asked for above
         self.simulator_url = self._simulator.stdout.readline().split()[-1]
         console.print(f"The simulated upstream answers at {self.simulator_url}.", highlight=False)
-        config = self.scenario.written_for(self.simulator_url, self.home / "demo.yaml")
-        arguments = ["up", "--home", str(self.home), "--port", str(self.port), "--config", str(config)]
+        arguments = ["up", "--home", str(self.home), "--port", str(self.port)]
         with (self.home / "demo-up.log").open("wb") as log:
             self._up = subprocess.Popen(
                 [sys.executable, "manage.py", *arguments],
@@ -57,13 +58,35 @@ class World:
             )
         with console.status("Berth starts: database, Valkey, web, live, workers, beat, Flower"):
             self._wait_for_run_file()
+            self._refuse_to_change_what_is_not_ours()
+            self.manage("apply", str(self.scenario.written_for(self.simulator_url, self.home / "demo.yaml")))
+            self.servers = servers.described(self.run)
         self._say_where(console)
+
+    def _refuse_to_change_what_is_not_ours(self) -> None:
+        """A demo on an operator's database would put the simulator in the place of an upstream that works."""
+        config = self.scenario.config
+        found = servers.foreign_pools(self.run["database_url"], list(config["pools"]), list(config["job_types"]))
+        if found:
+            raise WorldFailed(
+                f"The demo would send the jobs of {', '.join(found)} to its simulator. "
+                'Give it data of its own: ARGS="--home var/demo", or another DATABASE_URL.'
+            )
 
     def _say_where(self, console: Console) -> None:
         admin = self.run["admin"]
+        login = f"{admin['user']} / {admin['password']}"
+        # `prepare` says so where the database was made with another home than this one.
+        earlier = "keeps the password" in (self.home / "demo-up.log").read_text()
         console.print(
             f"Berth runs. API documentation: {self.web_url}/docs · admin: {self.web_url}/admin/ · "
-            f"Flower: {self.run['flower_url']} · login of both: {admin['user']} / {admin['password']}",
+            f"Flower: {self.run['flower_url']} · login of {'Flower' if earlier else 'both'}: {login}",
+            highlight=False,
+        )
+        if earlier:
+            console.print("The admin keeps the login that your database has already.")
+        console.print(
+            f"Postgres: {self.servers['postgres']} · Redis: {self.servers['redis']} · broker: {self.servers['broker']}",
             highlight=False,
         )
 

@@ -17,6 +17,7 @@ from pool.secrets import SecretUnreadable
 from tenants.models import Tenant
 
 LONGEST_VALUE: Final = 80
+MOST_NAMED: Final = 5  # rows of a kind that are not in the file; of more, their number is told
 SESSIONS_OFF: Final = {"sessions": 0}
 CLOSED: Final = {"accepting": False}
 
@@ -60,14 +61,24 @@ class Plan:
                 yield from (f"{'':<9}  {line}" for line in change.lines)
         for tenant, amount in self.grants.items():
             yield f"{'grant':<9}tenant {tenant}: {decimal_text(amount)} credits, once"
-        for change in self.changes:
-            if change.action == "leave":
-                yield f"{'':<9}{change.title} is not in the file, left alone (--prune drains it)"
+        yield from self._left_alone()
         yield from (f"{'':<9}{note}" for note in self.notes)
         if kept := Counter(change.kind for change in self.changes if change.action == "keep"):
             yield "unchanged " + ", ".join(f"{kind}: {count}" for kind, count in kept.items())
         if self.is_empty:
             yield "nothing to change"
+
+    def _left_alone(self) -> Iterator[str]:
+        """By name as long as they are few."""
+        kinds: dict[str, list[str]] = {}
+        for change in self.changes:
+            if change.action == "leave":
+                kinds.setdefault(change.kind, []).append(change.title)
+        for kind, titles in kinds.items():
+            if len(titles) <= MOST_NAMED:
+                yield from (f"{'':<9}{title} is not in the file, left alone (--prune drains it)" for title in titles)
+            else:
+                yield f"{'':<9}{len(titles)} of kind {kind} are not in the file, left alone (--prune drains them)"
 
 
 def make_plan(wanted: Wanted, prune: bool) -> Plan:

@@ -1,6 +1,6 @@
 """Writing a plan, in the caller's transaction. Occupancy (state, fence, job of a session) is never touched."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import F
@@ -8,6 +8,7 @@ from django.db.models import F
 from broker_project.config.plan import Change, Plan, opening_key
 from credits import ledger
 from jobs.models import JobType
+from pool import transitions
 from pool.models import Pool, Resource, UpstreamAccount
 from statemachine.sql import fetch
 from tenants.models import Tenant
@@ -67,13 +68,22 @@ def _offer(account: UpstreamAccount, before: int) -> None:
     sessions = Resource.objects.filter(account=account)
     sessions.filter(number__gt=account.sessions, accepting=True).update(accepting=False)
     if account.sessions > before:
-        known = set(sessions.values_list("number", flat=True))
-        sessions.filter(number__gt=before, number__lte=account.sessions).update(accepting=True)
-        Resource.objects.bulk_create(
+        standing = list(sessions.order_by("number").values("number", "accepting", "disabled", "note"))
+        sessions.filter(number__gt=before, number__lte=account.sessions, note="").update(accepting=True)
+        made = Resource.objects.bulk_create(
             Resource(pool_id=account.pool_id, account=account, number=number)
             for number in range(1, account.sessions + 1)
-            if number not in known
+            if number not in {session["number"] for session in standing}
         )
+        _stand_like_the_others([session.pk for session in made], standing)
+
+
+def _stand_like_the_others(made: Sequence[int], standing: Sequence[Mapping[str, Any]]) -> None:
+    """An account that an operator took away or drained as a whole gets no session that takes jobs."""
+    if standing and all(session["disabled"] for session in standing):
+        transitions.disable(made, standing[0]["note"])
+    elif standing and all(session["note"] and not session["accepting"] for session in standing):
+        transitions.drain(made, standing[0]["note"])
 
 
 def _write_job_types(plan: Plan) -> None:

@@ -1,6 +1,7 @@
 """What an operator may do for tenants: grant credits, issue and revoke API keys."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -26,7 +27,7 @@ class Amount(forms.Form):
     """How much, of which kind, and why."""
 
     amount = forms.DecimalField(
-        min_value=0,
+        min_value=Decimal("0.000001"),
         max_value=MOST_CREDITS,
         decimal_places=6,
         widget=UnfoldAdminDecimalFieldWidget,
@@ -38,17 +39,12 @@ class Amount(forms.Form):
     )
     reason = forms.CharField(max_length=300, widget=UnfoldAdminTextInputWidget, help_text="E.g. the payment's number.")
 
-    def clean_amount(self) -> Any:
-        amount = self.cleaned_data["amount"]
-        if not amount:
-            raise forms.ValidationError("More than nothing.")
-        return amount
-
 
 class Grant(Operation):
     """Credits for a tenant, once per page: sending the page again books nothing."""
 
     name, title, icon, form = "grant", "Grant credits", "add_card", Amount
+    permission = "credits.add_transfer"
     says = "The credits are booked at once and can be used at once. An entry is never taken back, only countered."
 
     def concerns(self, row: Tenant) -> bool:
@@ -93,6 +89,7 @@ class IssueKey(Operation):
     """A new API key, shown once."""
 
     name, title, icon, form, shows_once = "issue-key", "Issue an API key", "key", KeyTerms, True
+    permission = "tenants.add_apikey"
     says = "A new key for the tenant's programs. It is shown once; its other keys go on."
 
     def effects(self, rows: Sequence[Tenant], data: Mapping[str, Any]) -> list[Effect]:
@@ -102,7 +99,10 @@ class IssueKey(Operation):
         ]
 
     def perform(self, row: Tenant, data: Mapping[str, Any]) -> str:
-        return keys.issue(row, data["name"], data["scopes"])
+        try:
+            return keys.issue(row, data["name"], data["scopes"], once=f"{data['token']}:{row.pk}")
+        except keys.IssuedAlready as why:
+            raise Refused("this page was sent before: its key was shown then") from why
 
 
 class RevokeKey(Operation):

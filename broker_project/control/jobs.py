@@ -4,17 +4,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from credits import ledger
-from credits.errors import InsufficientCredits
+from credits.errors import InsufficientCredits, NoWallet
 from credits.pricing import short_text
 from jobs import replays, transitions
 from jobs.models import Job
-from jobs.replays import NotReplayable
+from jobs.replays import NotReplayable, VersionChanged
 from jobs.states import JOB
 from statemachine.operations import Effect, Operation, Refused
 from tenants.models import Tenant
 
 
-class Replay(Operation):
+class JobOperation(Operation):
+    """A page speaks of one run of a job: what was meant for it does not happen to the next."""
+
+    def mark(self, row: Job) -> str:
+        return str(row.run)
+
+
+class Replay(JobOperation):
     """FAILED, CANCELLED → PENDING, each job by itself: one that cannot be paid for does not stop the others."""
 
     name, title, icon = "replay", "Run again", "replay"
@@ -32,8 +39,10 @@ class Replay(Operation):
 
     def perform(self, row: Job, data: Mapping[str, Any]) -> str:
         try:
-            job = transitions.replay(row.pk)
-        except (NotReplayable, InsufficientCredits) as why:
+            job = transitions.replay(row.pk, row.version)
+        except InsufficientCredits as short:
+            raise Refused(_too_little(short.required, row.tenant.name, short.available)) from short
+        except (NotReplayable, VersionChanged, NoWallet) as why:
             raise Refused(str(why)) from why
         return f"run {job.run} has begun, {short_text(job.price)} credits are held"
 
@@ -43,15 +52,18 @@ class Replay(Operation):
             return Effect(job, now, "", why)
         if job.tenant.billing == Tenant.Billing.NONE:
             return Effect(job, now, f"pending, run {job.run + 1}; not billed")
-        available = left.setdefault(job.tenant_id, ledger.balances(job.tenant_id).available)
-        price, has = short_text(job.price), short_text(available)
+        try:
+            available = left.setdefault(job.tenant_id, ledger.balances(job.tenant_id).available)
+        except NoWallet as why:
+            return Effect(job, now, "", str(why))
         if job.price > available:
-            return Effect(job, now, "", f"it costs {price} credits, {job.tenant.name} has {has} available")
+            return Effect(job, now, "", _too_little(job.price, job.tenant.name, available))
         left[job.tenant_id] -= job.price
-        return Effect(job, now, f"pending, run {job.run + 1}; {price} of {has} credits are held")
+        held = f"{short_text(job.price)} of {short_text(available)} credits are held"
+        return Effect(job, now, f"pending, run {job.run + 1}; {held}")
 
 
-class Cancel(Operation):
+class Cancel(JobOperation):
     """PENDING, ASSIGNED → CANCELLED; a processing job is asked to end."""
 
     name, title, icon = "cancel", "Cancel", "cancel"
@@ -64,11 +76,14 @@ class Cancel(Operation):
         return [self._effect(job) for job in rows]
 
     def perform(self, row: Job, data: Mapping[str, Any]) -> str:
+        asked = row.cancel_requested_at is not None
         if transitions.cancel(row.pk):
             return f"cancelled, {short_text(row.price)} credits are given back"
         row.refresh_from_db(fields=["state", "cancel_requested_at"])
         if row.state in JOB.terminal:
             raise Refused(f"it is {row.state} already")
+        if asked:
+            raise Refused("it was asked already")
         return "asked to end; what the upstream did decides"
 
     def _effect(self, job: Job) -> Effect:
@@ -81,7 +96,7 @@ class Cancel(Operation):
         return Effect(job, job.state, "asked to end; its session stays occupied until the upstream has ended")
 
 
-class Dismiss(Operation):
+class Dismiss(JobOperation):
     """A dead letter is put aside: it stays failed, and is not counted any more."""
 
     name, title, icon = "dismiss", "Dismiss", "archive"
@@ -102,5 +117,11 @@ class Dismiss(Operation):
         return "put aside"
 
 
+def _too_little(price: int, tenant: str, available: int) -> str:
+    return f"it costs {short_text(price)} credits, {tenant} has {short_text(available)} available"
+
+
 def _code(job: Job) -> str:
-    return f" ({job.error['code']})" if job.error else ""
+    if not job.error:
+        return ""
+    return f" ({job.error['code']}{': ' + job.error['message'][:80] if job.error.get('message') else ''})"

@@ -1,8 +1,9 @@
 """Which operations stand at which rows, and what is told of them: one table."""
 
 from broker_project.control import customers, jobs, sessions, stories
-from jobs.models import Attempt, Job
-from pool.models import Pool, Resource, UpstreamAccount
+from credits.models import Balance, Hold
+from jobs.models import Attempt, Evidence, Job, JobMove
+from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import offer, tell
 from tenants.models import ApiKey, Tenant
 
@@ -11,14 +12,28 @@ def make() -> None:
     """Called once, when all apps are there."""
     offer(Job, jobs.Replay(), jobs.Cancel(), jobs.Dismiss())
     offer(Resource, *sessions.all_of(lambda session: [session]))
-    offer(UpstreamAccount, *sessions.all_of(lambda account: account.resources.order_by("id")))
-    offer(Pool, *sessions.all_of(lambda pool: pool.resources.order_by("id")))
+    offer(UpstreamAccount, *sessions.all_of(lambda account: account.resources.select_related("account").order_by("id")))
+    offer(Pool, *sessions.all_of(lambda pool: pool.resources.select_related("account").order_by("id")))
     offer(Tenant, customers.Grant(), customers.IssueKey())
     offer(ApiKey, customers.RevokeKey())
 
-    tell(Job, stories.attempts_of, stories.money_of_job, stories.moves_of_job)
-    tell(Attempt, stories.evidence_of)
-    tell(Resource, stories.last_job_of, stories.moves_of_session)
-    tell(UpstreamAccount, stories.sessions_of)
-    tell(Pool, stories.accounts_of)
-    tell(Tenant, stories.wallet_of, stories.keys_of, stories.jobs_of)
+    tell(
+        Job,
+        (stories.attempts_of, Attempt),
+        (stories.money_of_job, Hold),
+        (stories.moves_of_job, JobMove),
+        (stories.deeds_on, Job),
+    )
+    tell(Attempt, (stories.evidence_of, Evidence))
+    tell(
+        Resource, (stories.attempts_on, Attempt), (stories.moves_of_session, ResourceMove), (stories.deeds_on, Resource)
+    )
+    tell(UpstreamAccount, (stories.sessions_of, Resource), (stories.deeds_on, UpstreamAccount))
+    tell(Pool, (stories.accounts_of, UpstreamAccount), (stories.deeds_on, Pool))
+    tell(
+        Tenant,
+        (stories.wallet_of, Balance),
+        (stories.keys_of, ApiKey),
+        (stories.jobs_of, Job),
+        (stories.deeds_on, Tenant),
+    )

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
+from django.utils import timezone
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from broker_project.control.words import several
@@ -43,10 +44,14 @@ class WhyAndHowLong(Why):
 class SessionsOperation(Operation):
     """Acts on the sessions of a row: `of` finds them."""
 
-    then: ClassVar[str]
+    then: ClassVar[str]  # what the sessions will do
+    done: ClassVar[str]  # what they were
 
     def __init__(self, of: Callable[[Any], Any]) -> None:
         self.of = of
+
+    def concerns(self, row: Any) -> bool:
+        return any(self.changes(session, {"minutes": LONGEST_MINUTES}) for session in self.of(row))
 
     def effects(self, rows: Sequence[Any], data: Mapping[str, Any]) -> list[Effect]:
         return [self._effect(row, list(self.of(row)), data) for row in rows]
@@ -56,19 +61,19 @@ class SessionsOperation(Operation):
         changed = self.act(ids, data)
         if not changed:
             raise Refused("nothing was left to change")
-        return f"{several(changed, 'session')} changed"
+        return f"{several(changed, 'session')} {self.done}"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         """Takes the verb; how many sessions changed."""
         raise NotImplementedError
 
-    def changes(self, session: Resource) -> bool:
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
         """Whether there is something left to change at this session."""
         raise NotImplementedError
 
     def _effect(self, row: Any, found: Sequence[Resource], data: Mapping[str, Any]) -> Effect:
         now = ", ".join(f"{number} {state}" for state, number in sorted(Counter(map(_standing, found)).items()))
-        changing = [session for session in found if self.changes(session)]
+        changing = [session for session in found if self.changes(session, data)]
         if not changing:
             return Effect(row, now or "no sessions", "", "nothing is left to change")
         running = sum(session.state in _RUNS for session in changing)
@@ -81,12 +86,12 @@ class Drain(SessionsOperation):
 
     name, title, icon, form = "drain", "Drain", "water_drop", Why
     says = "Nothing new begins on these sessions; what runs on them ends as usual."
-    then = "accept no job"
+    then, done = "will accept no job", "drained"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.drain(ids, _note(data))
 
-    def changes(self, session: Resource) -> bool:
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
         return session.accepting
 
 
@@ -95,12 +100,12 @@ class Disable(SessionsOperation):
 
     name, title, icon, form = "disable", "Disable", "block", Why
     says = "The sessions go offline: at once, or when the job that runs on them has ended. Enable puts them back."
-    then = "go offline"
+    then, done = "will go offline", "disabled"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.disable(ids, _note(data))
 
-    def changes(self, session: Resource) -> bool:
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
         return not session.disabled
 
 
@@ -109,27 +114,29 @@ class Quarantine(SessionsOperation):
 
     name, title, icon, form = "quarantine", "Quarantine", "timer_pause", WhyAndHowLong
     says = "The sessions rest for a time: from now, or from when the job that runs on them has ended."
-    then = "rest until {minutes} minutes from now"
+    then, done = "will rest until {minutes} minutes from now", "quarantined"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.quarantine(ids, timedelta(minutes=data["minutes"]).total_seconds(), _note(data))
 
-    def changes(self, session: Resource) -> bool:
-        return session.state != "offline"
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
+        until = timezone.now() + timedelta(minutes=data["minutes"])
+        return not session.disabled and (session.rest_until is None or session.rest_until < until)
 
 
 class Enable(SessionsOperation):
     """Takes back drain, disable and quarantine."""
 
     name, title, icon = "enable", "Enable", "play_circle"
-    says = "Drained, disabled and quarantined sessions take jobs again. A rest the upstream asked for is not cut short."
-    then = "take jobs again"
+    says = "Drained, disabled and quarantined sessions take jobs again. A rest that outlasts the quarantine goes on."
+    then, done = "will take jobs", "enabled"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
         return transitions.enable(ids)
 
-    def changes(self, session: Resource) -> bool:
-        return session.disabled or not session.accepting or session.rest_until is not None or session.state == "offline"
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
+        may_accept = session.number <= session.account.sessions
+        return session.disabled or session.rest_until is not None or session.accepting != may_accept
 
 
 def all_of(of: Callable[[Any], Any]) -> list[Operation]:

@@ -3,6 +3,9 @@
 from typing import Any
 
 from django.conf import settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.db.models import Model
 
 from broker_project.control.words import link_to, list_of, several
 from credits.models import Account, Balance, Hold, Transfer
@@ -20,6 +23,16 @@ def moves_of_job(job: Job) -> Section:
     return _moves(JobMove.objects.filter(subject_id=job.pk))
 
 
+def deeds_on(row: Model) -> Section:
+    """What operators did to it, with their reasons."""
+    kind = ContentType.objects.get_for_model(row)
+    rows = (
+        LogEntry.objects.filter(content_type=kind, object_id=str(row.pk)).select_related("user").order_by("-id")[:MOST]
+    )
+    cells = [[_time(entry.action_time), entry.user.get_username(), entry.get_change_message()] for entry in rows]
+    return Section(_bounded("What operators did", cells), ["When", "Who", "What"], cells, "Nothing.")
+
+
 def moves_of_session(session: Resource) -> Section:
     """The newest moves."""
     return _moves(ResourceMove.objects.filter(subject_id=session.pk))
@@ -34,7 +47,7 @@ def attempts_of(job: Job) -> Section:
         for row in rows
     ]  # fmt: skip
     columns = ["Attempt", "Session", "Phase", "Verdict", "Error", "Upstream's reference", "Called", "Ended"]
-    return Section("Attempts", columns, cells, "None yet.", _flower(job))
+    return Section(_bounded("Attempts", cells), columns, cells, "None yet.", _flower(job))
 
 
 def evidence_of(attempt: Attempt) -> Section:
@@ -63,12 +76,14 @@ def wallet_of(tenant: Tenant) -> Section:
         return Section("Credits", [], [], "No wallet.")
     balance = Balance.objects.get(pk=account.pk)
     said = f"{short_text(balance.posted)} posted, {short_text(balance.held)} held"
-    entries = Transfer.objects.filter(debit=account).union(Transfer.objects.filter(credit=account)).order_by("-id")
+    # Each side by its index, ten at the most: all of a busy tenant's entries would be many.
+    sides = [Transfer.objects.filter(debit=account), Transfer.objects.filter(credit=account)]
+    entries = sorted((row for side in sides for row in side.order_by("-id")[:10]), key=lambda row: -row.pk)
     cells = [
         [_time(row.created_at), row.code, short_text(row.amount if row.credit_id == account.pk else -row.amount)]
         for row in entries[:10]
     ]
-    return Section(f"Credits: {said}", ["When", "Entry", "Amount"], cells, "No entries yet.")
+    return Section(f"Credits: {said}; newest entries", ["When", "Entry", "Amount"], cells, "No entries yet.")
 
 
 def keys_of(tenant: Tenant) -> Section:
@@ -84,7 +99,7 @@ def keys_of(tenant: Tenant) -> Section:
         ]
         for row in rows
     ]
-    return Section("API keys", ["Key", "Name", "Scopes", "Last used", "Revoked"], cells)
+    return Section(_bounded("API keys", cells), ["Key", "Name", "Scopes", "Last used", "Revoked"], cells)
 
 
 def jobs_of(tenant: Tenant) -> Section:
@@ -105,12 +120,14 @@ def accounts_of(pool: Pool) -> Section:
     rows = UpstreamAccount.objects.filter(pool=pool).order_by("name")[:MOST]
     cells = [[link_to(row), several(row.sessions, "session"), row.base_url or "–"] for row in rows]
     more = [list_of(Resource, "sessions", pool__id__exact=pool.pk), list_of(Job, "jobs", pool__id__exact=pool.pk)]
-    return Section("Accounts", ["Account", "Sessions", "Address"], cells, links=more)
+    return Section(_bounded("Accounts", cells), ["Account", "Sessions", "Address"], cells, links=more)
 
 
-def last_job_of(session: Resource) -> Section:
-    """The jobs it was given to, newest first."""
-    rows = Attempt.objects.filter(resource=session).order_by("-id")[:10] if session.job_id else []
+def attempts_on(session: Resource) -> Section:
+    """The attempts on it of the job it was given to last. All it ever had are in no index: that would cost each assign."""
+    rows = (
+        Attempt.objects.filter(job_id=session.job_id, resource=session).order_by("-id")[:MOST] if session.job_id else []
+    )
     cells = [
         [
             Link(str(row.job_id), link_to(Job(pk=row.job_id)).address),
@@ -120,7 +137,7 @@ def last_job_of(session: Resource) -> Section:
         ]
         for row in rows
     ]
-    return Section("Newest attempts", ["Job", "Phase", "Verdict", "Opened"], cells)
+    return Section("Attempts of its last job", ["Job", "Phase", "Verdict", "Opened"], cells)
 
 
 def _sessions(rows: Any) -> Section:
@@ -128,13 +145,13 @@ def _sessions(rows: Any) -> Section:
         [
             link_to(row),
             row.state,
-            "yes" if row.accepting else "no",
+            "yes" if row.accepting and not row.disabled else "no",
             _time(row.available_at),
             row.reason or row.note or "–",
         ]
         for row in rows
     ]
-    return Section("Sessions", ["Session", "State", "Accepts", "Rests until", "Why"], cells)
+    return Section(_bounded("Sessions", cells), ["Session", "State", "Accepts", "Rests until", "Why"], cells)
 
 
 def _moves(rows: Any) -> Section:
@@ -142,7 +159,12 @@ def _moves(rows: Any) -> Section:
         [_time(row.at), row.from_state or "–", row.to_state, row.cause, row.actor]
         for row in rows.order_by("-id")[:MOST]
     ]
-    return Section("History", ["When", "From", "To", "Cause", "Actor"], cells)
+    return Section(_bounded("History", cells), ["When", "From", "To", "Cause", "Actor"], cells)
+
+
+def _bounded(title: str, cells: list[Any]) -> str:
+    """The title says when there may be more than is shown."""
+    return title if len(cells) < MOST else f"{title} (here {MOST}; there may be more)"
 
 
 def _flower(job: Job) -> list[Link]:

@@ -14,7 +14,10 @@ def announce(console: Console, run: RunFile, home: Path, wanted_port: int, secon
     login = f"login admin, password {run.admin['password']}"
     rows = []
     if run.web_url:
-        rows += [("API", f"{run.web_url}/v1/", "documentation at /docs"), ("Admin", f"{run.web_url}/admin/", login)]
+        rows += [
+            ("API", f"{run.web_url}/v1/", f"documentation at {run.web_url}/docs"),
+            ("Admin", f"{run.web_url}/admin/", login),
+        ]
     if run.flower_url:
         rows.append(("Flower", run.flower_url, "the same login" if run.web_url else login))
     if not run.web_url:

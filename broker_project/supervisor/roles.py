@@ -15,30 +15,39 @@ _STEPS_BACK = 5
 _HAND_OFF = {"worker-assign", "worker-upstream"}
 
 WORKERS = {"worker-assign": ("assign", 2), "worker-transitions": ("transitions", 4), "worker-upstream": ("upstream", 4)}
+# What begins work stops first, then the calls end, and last goes what accounts for them.
+_STOPS = {"worker-assign": 0, "worker-upstream": 1, "worker-transitions": 2}
 
 
 def web_role(home: Path, env: Mapping[str, str], listening: int) -> Role:
     """`listening` is the descriptor of its socket, which outlives it."""
     command = ["uvicorn", "broker_project.front:app", "--fd", str(listening), *_CLOSE]
-    return _python(home, env, "web", command, rank=1, pass_fds=(listening,))
+    return _python(home, env, "web", command, rank=0, pass_fds=(listening,))
 
 
 def live_role(home: Path, env: Mapping[str, str], port: int) -> Role:
     command = ["uvicorn", "broker_project.live:app", "--host", HOST, "--port", str(port), *_CLOSE]
-    return _python(home, env, "live", command, rank=1)
+    return _python(home, env, "live", command, rank=2)
 
 
 def worker_roles(home: Path, env: Mapping[str, str], drain_seconds: float) -> list[Role]:
     """The workers by role; each is given the time to end its calls in flight."""
     return [
-        _python(home, env, name, _worker(queue, threads), rank=0, grace_seconds=drain_seconds + _DRAIN_MARGIN_SECONDS)
+        _python(
+            home,
+            env,
+            name,
+            _worker(queue, threads),
+            rank=_STOPS[name],
+            grace_seconds=drain_seconds + _DRAIN_MARGIN_SECONDS,
+        )
         for name, (queue, threads) in WORKERS.items()
     ]
 
 
 def beat_role(home: Path, env: Mapping[str, str]) -> Role:
     return _python(
-        home, env, "beat", ["celery", "-A", "broker_project", "beat", "-s", str(home / "beat-schedule")], rank=1
+        home, env, "beat", ["celery", "-A", "broker_project", "beat", "-s", str(home / "beat-schedule")], rank=0
     )
 
 
@@ -46,7 +55,7 @@ def flower_role(home: Path, env: Mapping[str, str], port: int, login: str) -> Ro
     """`login` is user:password; it goes by the environment, since every user of the machine can read arguments."""
     command = ["celery", "-A", "broker_project", "flower", f"--address={HOST}", f"--port={port}"]
     # It keeps nothing, and while the broker is away it would take its time to end.
-    return _python(home, {**env, "FLOWER_BASIC_AUTH": login}, "flower", command, rank=1, grace_seconds=3.0)
+    return _python(home, {**env, "FLOWER_BASIC_AUTH": login}, "flower", command, rank=2, grace_seconds=3.0)
 
 
 def counters(home: Path) -> Path:

@@ -9,6 +9,8 @@ from secrets import token_hex, token_urlsafe
 
 from cryptography.fernet import Fernet
 
+from broker_project.supervisor.errors import StartFailed
+
 
 @dataclass(frozen=True)
 class Secrets:
@@ -32,14 +34,34 @@ _MAKERS: dict[str, Callable[[], str]] = {
 }
 
 
+# Without these what the database holds is lost: they are made for an empty home alone.
+_SEALING = ("secret_key", "field_keys", "key_peppers")
+
+
 def load_or_make(home: Path) -> Secrets:
-    """Reads the secrets of `home` and makes those that are missing; a secret once made is never replaced."""
+    """Reads the secrets of `home` and makes those that are missing; one once made is never replaced. Raises StartFailed."""
     file = home / "secrets.json"
-    known: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
+    known = _read(file) if file.exists() else {}
+    lost = sorted(name for name in _SEALING if not known.get(name))
+    if known and lost:
+        raise StartFailed(
+            f"{file} has no {' and no '.join(lost)}: what was sealed with it could not be opened. Put it back from a"
+            " backup; only if nothing is to be kept, move the whole home away."
+        )
     kept = Secrets(**{name: known.get(name) or make() for name, make in _MAKERS.items()})
     if asdict(kept) != known:
         write_private(file, json.dumps(asdict(kept), indent=2))
     return kept
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        known = json.loads(file.read_text())
+    except ValueError as error:
+        raise StartFailed(f"{file} cannot be read ({error}): put it back from a backup") from error
+    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+        raise StartFailed(f"{file} is no map of texts: put it back from a backup")
+    return known
 
 
 def write_private(file: Path, text: str) -> None:

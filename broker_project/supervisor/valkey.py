@@ -55,7 +55,7 @@ class EmbeddedValkey:
                 return False
 
     def _configuration(self) -> str:
-        quoted_folder, pid_file = json.dumps(str(self.folder)), json.dumps(str(self.folder / "valkey.pid"))
+        quoted_folder, pid_file = _quoted(self.folder), _quoted(self.folder / "valkey.pid")
         return (
             f"bind {HOST}\nport {self.port}\nrequirepass {self.password}\ndir {quoted_folder}\npidfile {pid_file}\n"
             'appendonly yes\nsave ""\n'
@@ -63,3 +63,8 @@ class EmbeddedValkey:
 
     def _clear_leftovers(self) -> None:
         clear(self.folder / "valkey.pid", self.folder, signal.SIGTERM)
+
+
+def _quoted(path: Path) -> str:
+    """As Valkey reads a text in quotes: other alphabets stand as they are."""
+    return json.dumps(str(path), ensure_ascii=False)

@@ -20,7 +20,6 @@ from tenants.models import Tenant
 
 READ, WRITE = "jobs:read", "jobs:write"
 SUBMIT_ROUTE = "/v1/jobs"
-CANCEL_TRIES = 3
 
 
 class Jobs(ApiView):
@@ -183,15 +182,12 @@ def _submit(tenant: Tenant, body: dict[str, Any], key: str) -> tuple[Any, bool]:
 
 
 def _cancel(tenant: Tenant, wanted: UUID) -> Row:
-    """Between the cancel of a waiting and of a running job it may have moved; then it is asked again."""
     row = _row(reading.job(tenant.pk, wanted))
-    for _ in range(CANCEL_TRIES):
-        if row["state"] in JOB.terminal or row["cancel_requested_at"] is not None:
-            break
-        with acting_as(f"tenant:{tenant.name}"):
-            transitions.cancel(wanted)
-        row = _row(reading.job(tenant.pk, wanted))
-    return row
+    if row["state"] in JOB.terminal or row["cancel_requested_at"] is not None:
+        return row
+    with acting_as(f"tenant:{tenant.name}"):
+        transitions.cancel(wanted)
+    return _row(reading.job(tenant.pk, wanted))
 
 
 def _row(found: Row | None) -> Row:

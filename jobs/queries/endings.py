@@ -52,3 +52,22 @@ def count_crashes(job_ids: Sequence[UUID]) -> None:
     """Each of these (locked) jobs lost its worker once more: a budget apart from its tries."""
     if job_ids:
         fetch("UPDATE jobs_job SET crashes = crashes + 1 WHERE id = ANY(%s)", [list(job_ids)])
+
+
+def holds(job_id: UUID, condition: str) -> bool:
+    """Whether an SQL condition over the job `t` holds now; nothing is locked."""
+    return bool(fetch(f"SELECT 1 AS yes FROM jobs_job t WHERE t.id = %s AND {condition}", [job_id]))
+
+
+def dismiss(job_ids: Sequence[UUID]) -> int:
+    """Puts dead letters aside; locks them in id order. Returns how many were not yet."""
+    rows = fetch(
+        """
+        WITH locked AS (
+            SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'failed' AND dismissed_at IS NULL
+            ORDER BY id FOR NO KEY UPDATE)
+        UPDATE jobs_job j SET dismissed_at = clock_timestamp(), version = j.version + 1
+        FROM locked l WHERE j.id = l.id RETURNING j.id""",
+        [list(job_ids)],
+    )
+    return len(rows)

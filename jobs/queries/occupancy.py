@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from django.db import transaction
+from django.db import Error, OperationalError, transaction
 
 from jobs.queries import line, pace
 from statemachine.sql import Row, fetch
@@ -12,6 +12,7 @@ from statemachine.sql import Row, fetch
 MOST_COUNTED = 100_000  # waiting jobs; beyond it a depth says "at least"
 MOST_TIMED = 10_000  # of those that wait for a time: each is read from the table, not only from its index
 MOST_DEAD = 10_000  # dead letters of one pool
+LONGEST_WAIT_SECONDS = 2.0  # for somebody else's count
 LONGEST_SECONDS = 3  # of one question: who asks often must not wait for long
 
 # Each part is served by its own partial index, and stops at a limit. Ready jobs are counted in `job_line` alone; only
@@ -134,17 +135,31 @@ class Recent:
         self._count = count
         self._counting = threading.Lock()
         self._rows: list[Row] = []
+        self._failure: Error | None = None
         self._until = 0.0
 
     def rows(self) -> list[Row]:
-        """The rows; one who finds them old counts, the others wait for it."""
-        with self._counting:
+        """The rows; one who finds them old counts, the others wait for it, but not long. Raises what the count raised.
+
+        A count that failed is not tried again at once: whoever asks meanwhile is told the same.
+        """
+        if not self._counting.acquire(timeout=LONGEST_WAIT_SECONDS):
+            raise OperationalError("the pools are being counted, which takes long")
+        try:
             if time.monotonic() >= self._until:
-                with transaction.atomic():
-                    _bound()
-                    self._rows = self._count()
+                self._failure = None
+                try:
+                    with transaction.atomic():
+                        _bound()
+                        self._rows = self._count()
+                except Error as error:
+                    self._failure = error
                 self._until = time.monotonic() + self.seconds
+            if self._failure is not None:
+                raise self._failure
             return self._rows
+        finally:
+            self._counting.release()
 
     def forget(self) -> None:
         """The next who asks counts anew."""

@@ -262,3 +262,11 @@ def _flights_of(job: Job) -> Any:
     from jobs.queries import flights
 
     return flights.opened([factories.attempt_of(job).pk])
+
+
+def test_the_numbers_are_told_without_prepared_statements(settings: Any) -> None:
+    settings.PREPARED_STATEMENTS = False
+    factories.at("processing")
+    assert occupancy.by_pool()
+    assert server.transactions()
+    assert "berth_rows_read 1.0" in Client().get("/metrics").content.decode()

@@ -9,6 +9,7 @@ from django.db import connection
 
 from broker_project.config.apply import apply_file
 from jobs.models import JobType
+from pool import transitions as operated
 from pool.models import Pool, Resource, UpstreamAccount
 from tenants.models import Tenant
 from tests.config.conftest import GONE, Apply
@@ -119,6 +120,21 @@ def test_sessions_grow_and_shrink_from_the_end(apply: Apply) -> None:
     assert sessions() == [(1, False), (2, False), (3, False)]
     apply((f"{A1}.sessions", 4))
     assert sessions() == [(1, False), (2, True), (3, True), (4, True)]
+
+
+def test_what_an_operator_drained_stays_so_however_the_file_grows(apply: Apply) -> None:
+    apply()
+    operated.drain(list(Resource.objects.values_list("pk", flat=True)), "planned work")
+    apply((f"{A1}.sessions", 1))
+    apply((f"{A1}.sessions", 3))
+    assert sessions() == [(1, False), (2, False), (3, False)]
+
+
+def test_an_account_that_was_taken_away_gets_no_live_session(apply: Apply) -> None:
+    apply()
+    operated.disable(list(Resource.objects.values_list("pk", flat=True)), "banned")
+    apply((f"{A1}.sessions", 3))
+    assert set(Resource.objects.values_list("state", "note")) == {("offline", "banned")}
 
 
 def test_occupancy_is_never_touched(apply: Apply) -> None:

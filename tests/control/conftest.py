@@ -39,13 +39,18 @@ class Operator:
 
     def effect(self, operation: str, *rows: Model, **form: Any) -> str:
         """What the page says would happen."""
-        sent = {"ids": _ids(rows), "token": "t1", **form}
+        sent = {"ids": _ids(rows), **self.hidden(operation, *rows), **form}
         return _text(self.client.post(_address(operation, rows[0]), sent))
 
-    def do(self, operation: str, *rows: Model, **form: Any) -> str:
-        """Confirms; the page that follows."""
-        sent = {"ids": _ids(rows), "token": "t1", "confirm": "1", **form}
+    def do(self, operation: str, *rows: Model, hidden: dict[str, str] | None = None, **form: Any) -> str:
+        """Confirms; the page that follows. `hidden` is of a page opened before: the same again sends that page twice."""
+        sent = {"ids": _ids(rows), "confirm": "1", **(hidden or self.hidden(operation, *rows)), **form}
         return _text(self.client.post(_address(operation, rows[0]), sent, follow=True))
+
+    def hidden(self, operation: str, *rows: Model) -> dict[str, str]:
+        """What the page of an operation carries along unseen."""
+        page = self.open(operation, *rows).content.decode()
+        return {name: _value(page, name) for name in ("token", "marks")}
 
 
 @pytest.fixture
@@ -64,6 +69,12 @@ def onlooker(db: None) -> Callable[..., Operator]:
         return Operator(user)
 
     return make
+
+
+def _value(page: str, name: str) -> str:
+    found = re.search(f'name="{name}" value="([^"]*)"', page)
+    assert found is not None, f"the page has no {name}"
+    return found[1]
 
 
 def _ids(rows: tuple[Model, ...]) -> str:

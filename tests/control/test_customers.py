@@ -22,8 +22,9 @@ def test_credits_are_granted_once_with_the_reason_kept(operator: Operator) -> No
     assert "10 available, 0 held" in shown
     assert "12.5 available" in shown
     assert money(tenant)[0] == 10 * MICRO, "looking changes nothing"
-    assert "2.5 credits granted, 12.5 are available" in operator.do("grant", tenant, **form)
-    assert "booked already" in operator.do("grant", tenant, **form)
+    page = operator.hidden("grant", tenant)
+    assert "2.5 credits granted, 12.5 are available" in operator.do("grant", tenant, hidden=page, **form)
+    assert "booked already" in operator.do("grant", tenant, hidden=page, **form)
     assert money(tenant)[0] == 12.5 * MICRO
     assert Transfer.objects.latest("id").code == "grant_paid"
     entry = LogEntry.objects.get()
@@ -41,7 +42,11 @@ def test_an_amount_that_is_none_is_refused(operator: Operator, amount: str) -> N
 def test_a_key_is_shown_once_and_works(operator: Operator) -> None:
     tenant = factories.make_tenant()
     assert "one more, for jobs:read" in operator.effect("issue-key", tenant, name="ci", scopes=["jobs:read"])
-    page = operator.do("issue-key", tenant, name="ci", scopes=["jobs:read"])
+    hidden = operator.hidden("issue-key", tenant)
+    page = operator.do("issue-key", tenant, hidden=hidden, name="ci", scopes=["jobs:read"])
+    again = operator.do("issue-key", tenant, hidden=hidden, name="ci", scopes=["jobs:read"])
+    assert "its key was shown then" in again
+    assert ApiKey.objects.count() == 1
     shown = re.search(r"berth_\w+", page)
     assert shown is not None
     key = keys.verify(shown[0])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.contrib.admin.models import LogEntry
 
+from jobs import transitions
 from jobs.models import Attempt, Job, JobMove
 from tests import factories
 from tests.control.conftest import Operator
@@ -42,8 +43,12 @@ def test_what_cannot_be_paid_for_does_not_stop_the_others(operator: Operator) ->
 
 def test_a_page_that_is_sent_twice_does_it_once(operator: Operator) -> None:
     job = factories.at("failed")
-    operator.do("replay", job)
-    assert "the job is pending" in operator.do("replay", job)
+    page = operator.hidden("replay", job)
+    operator.do("replay", job, hidden=page)
+    assert "it has moved on since this page was made" in operator.do("replay", job, hidden=page)
+    transitions.assign(job.pool_id)
+    factories.end(job, factories.REJECTED)
+    assert "it has moved on since this page was made" in operator.do("replay", job, hidden=page)
     assert Job.objects.get().run == 2
 
 

@@ -67,3 +67,13 @@ def test_the_menu_has_what_one_may_see(onlooker: Callable[..., Operator]) -> Non
     page = onlooker("view_job").client.get("/admin/").content.decode()
     assert "Dead letters" in page
     assert "Transfers" not in page
+
+
+def test_the_numbers_and_what_is_told_are_for_those_who_may_see_them(onlooker: Callable[..., Operator]) -> None:
+    job = factories.at("failed")
+    looking = onlooker("view_tenant")
+    assert looking.client.get("/admin/live").status_code == 403
+    page = looking.page(job.tenant)
+    assert "posted" not in page
+    assert str(job.pk) not in page
+    assert looking.open("grant", job.tenant).status_code == 403

@@ -18,9 +18,9 @@ def test_an_account_is_drained_and_enabled_again(operator: Operator) -> None:
     assert operator.open("drain", account).status_code == 200
     shown = operator.effect("drain", account, reason="planned work")
     assert "2 available, 1 busy" in shown
-    assert "3 sessions accept no job, 1 of them when what runs there has ended" in shown
+    assert "3 sessions will accept no job, 1 of them when what runs there has ended" in shown
     assert Resource.objects.filter(accepting=True).count() == 3, "looking changes nothing"
-    assert "3 sessions changed" in operator.do("drain", account, reason="planned work")
+    assert "3 sessions drained" in operator.do("drain", account, reason="planned work")
     assert set(Resource.objects.values_list("accepting", "note")) == {(False, "planned work (admin:root)")}
     assert session_of(job).state == "busy"
     factories.submit(job.tenant, job_type)
@@ -46,7 +46,7 @@ def test_a_session_is_disabled_by_name(operator: Operator) -> None:
 def test_a_pool_is_quarantined_for_a_time(operator: Operator) -> None:
     pool = factories.make_pool(sessions=2, accounts=2)
     shown = operator.effect("quarantine", pool, reason="odd answers", minutes=30)
-    assert "4 sessions rest until 30 minutes from now" in shown
+    assert "4 sessions will rest until 30 minutes from now" in shown
     operator.do("quarantine", pool, reason="odd answers", minutes=30)
     assert set(Resource.objects.values_list("state", flat=True)) == {"cooldown"}
 

@@ -157,3 +157,12 @@ def test_a_dismissed_dead_letter_is_put_aside_until_it_runs_again() -> None:
     job.refresh_from_db()
     assert job.dismissed_at is not None
     assert transitions.replay(job.pk).dismissed_at is None
+
+
+def test_a_free_job_of_a_billed_tenant_is_held_at_nothing_again() -> None:
+    job = factories.at("failed", factories.make_job_type(price="0", settle=""))
+    transitions.replay(job.pk)
+    assert list(Hold.objects.filter(job_id=job.pk).order_by("run").values_list("run", "amount", "status")) == [
+        (1, 0, "released"),
+        (2, 0, "open"),
+    ]

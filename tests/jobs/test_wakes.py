@@ -14,8 +14,8 @@ from django.utils import timezone
 from jobs import publisher, redis_hints, wakes
 from tests import factories
 
-MOST_SECONDS = {"redis": 0.2, "amqp": 0.4}
-DEAF_SUBMIT_SECONDS = 0.5
+MOST_SECONDS = {"redis": 0.5, "amqp": 1.0}
+DEAF_SUBMIT_SECONDS = 1.0
 SpeakTo = Callable[..., None]
 
 
@@ -98,7 +98,7 @@ def test_redis_is_asked_once_for_all_hints_when_it_is_the_broker_too(speak_to: S
     redis_hints.announce([{"id": 1}])
     began = time.monotonic()
     assert wakes.wake("assign", (1,), coalesce=True) is False
-    assert time.monotonic() - began < redis_hints.ANSWER_SECONDS / 2
+    assert time.monotonic() - began < redis_hints.ANSWER_SECONDS
 
 
 def test_without_redis_another_broker_gets_every_wake_up(speak_to: SpeakTo, broker: "redis.Redis") -> None:

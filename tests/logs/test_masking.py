@@ -46,6 +46,12 @@ def written() -> Iterator[list[str]]:
         f"postgres://berth:{CANARY}@db.example:5432/berth does not answer",
         f"password={CANARY} host=db.example",
         f"a header Bearer {CANARY} was refused",
+        f"token={CANARY}&page=2",
+        f"X-Auth-Token: {CANARY}",
+        f"secret: {CANARY}",
+        f"GET /poll?key={CANARY} was refused",
+        f"Cookie: csrftoken=abc; sessionid={CANARY}",
+        f"https://user:p@ss/{CANARY}@host.example/path does not answer",
     ],
 )
 @pytest.mark.usefixtures("written")

@@ -22,8 +22,9 @@ QUIET = ["--disable-gpu", "--no-first-run", "--disable-background-networking", "
 QUIET += ["--disable-sync", "--disable-quic"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """One for these tests alone: its driver keeps an event loop in this thread, which others could not do with."""
     found = os.environ.get("BERTH_CHROMIUM") or shutil.which("chromium")
     if found is None:
         if os.environ.get("BERTH_NEED_BROWSER"):
@@ -33,7 +34,7 @@ def browser() -> Iterator[Browser]:
     arguments = [*QUIET, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=found, args=arguments)
-        # The driver keeps an event loop in this thread, which Django takes for a reason to refuse the database.
+        # Django takes that loop for a reason to refuse the database.
         os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
         yield running
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]

@@ -48,10 +48,10 @@ def test_an_account_is_drained_and_the_live_page_shows_it(operator: Operator) ->
     operator.press("Drain")
     operator.page.fill("#id_reason", "planned work at the provider")
     operator.press("Show the effect")
-    operator.sees("accept no job")
+    operator.sees("will accept no job")
     operator.looks("drain")
     operator.press("Drain")
-    operator.sees("8 sessions changed")
+    operator.sees("8 sessions drained")
     assert Resource.objects.filter(accepting=False, note="planned work at the provider (admin:root)").count() == 8
     operator.choose("Live")
     operator.page.locator("#berth-pools .berth-cell.draining").nth(7).wait_for()

@@ -140,7 +140,7 @@ def test_a_disabled_session_is_put_back_and_gets_the_next_job(
     monkeypatch.setattr("jobs.wakes.wake", lambda task, *_args, **_kwargs: woken.append(task))
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         assert sessions.enable([session.pk]) == 1
-    assert woken == ["assign", "assign"]
+    assert woken == ["assign"]
     assert transitions.assign(job.pool_id) == 1
 
 
@@ -148,3 +148,21 @@ def test_a_disabled_session_is_put_back_and_gets_the_next_job(
 def test_a_quarantine_has_an_end(seconds: float) -> None:
     with pytest.raises(ValueError, match="a quarantine lasts"):
         sessions.quarantine([1], seconds, "")
+
+
+def test_no_more_sessions_are_opened_than_the_account_has() -> None:
+    account = factories.make_pool(sessions=4).accounts.get()
+    account.sessions = 2
+    account.save(update_fields=["sessions"])
+    ids = list(account.resources.values_list("pk", flat=True))
+    sessions.drain(ids, "planned")
+    assert sessions.enable(ids) == 2
+    assert list(account.resources.order_by("number").values_list("accepting", flat=True)) == [True, True, False, False]
+
+
+def test_a_disabled_session_is_not_quarantined_and_keeps_its_note() -> None:
+    session = Resource.objects.get(pool=factories.make_pool())
+    sessions.disable([session.pk], "banned")
+    assert sessions.quarantine([session.pk], 60, "odd answers") == 0
+    session.refresh_from_db()
+    assert (session.state, session.note, session.rest_until) == ("offline", "banned", None)

@@ -5,8 +5,10 @@ import stat
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
 from cryptography.fernet import Fernet
 
+from broker_project.supervisor.errors import StartFailed
 from broker_project.supervisor.secrets import load_or_make, write_private
 
 
@@ -29,6 +31,23 @@ def test_a_secret_that_came_later_is_added_and_the_others_stay(tmp_path: Path) -
 
     assert again.admin_password
     assert {**asdict(again), "admin_password": ""} == {**asdict(made), "admin_password": ""}
+
+
+@pytest.mark.parametrize("text", ['{"secret_key": "abc"', "", "[]", "null", '{"secret_key": 5}'])
+def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "secrets.json").write_text(text)
+    with pytest.raises(StartFailed, match=r"secrets\.json"):
+        load_or_make(tmp_path)
+    assert (tmp_path / "secrets.json").read_text() == text
+
+
+@pytest.mark.parametrize("name", ["secret_key", "field_keys", "key_peppers"])
+def test_a_key_that_sealed_something_is_not_made_anew(tmp_path: Path, name: str) -> None:
+    known = asdict(load_or_make(tmp_path))
+    del known[name]
+    (tmp_path / "secrets.json").write_text(json.dumps(known))
+    with pytest.raises(StartFailed, match=f"has no {name}"):
+        load_or_make(tmp_path)
 
 
 def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from rich.console import Console
 from broker_project.supervisor.errors import StartFailed
 from broker_project.supervisor.launch import ALL_ROLES, Launch, Options
 
+LAST_PORT = 65535
+
 
 class Command(BaseCommand):
     help = "Starts everything (database, Valkey, web, live, workers, beat, Flower) and keeps it running."
@@ -34,6 +36,8 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         # Private files say so themselves; what the user nobody must reach may not depend on the caller's shell.
         os.umask(0o022)
+        if not 1 <= options["port"] <= LAST_PORT:
+            raise CommandError(f"--port is from 1 to {LAST_PORT}, not {options['port']}")
         config: Path | None = options["config"]
         if config and not config.is_file():
             raise CommandError(f"{config} is not a file")

@@ -2,10 +2,11 @@
 "use strict";
 
 const EVERY_MS = 2000;
+const PATIENCE_MS = 15000;
 const KEPT = 90; // points of the small curves: three minutes
 const root = document.getElementById("berth-live");
 const stateLine = document.getElementById("berth-live-state");
-const history = new Map(); // pool id → {depth: [], throughput: []}
+const curves = new Map(); // pool id → {depth: [], throughput: []}
 
 function element(tag, classes, text) {
   const made = document.createElement(tag);
@@ -44,7 +45,7 @@ function figure(name, value, address, points) {
   const box = element(address ? "a" : "div", "berth-figure");
   if (address) box.href = address;
   box.append(element("b", "", value), element("span", "", name));
-  if (points) box.append(curve(points));
+  if (points && points.length > 4) box.append(curve(points));
   return box;
 }
 
@@ -59,9 +60,26 @@ function cell(session) {
   return made;
 }
 
+// A few accounts stand in lines of their own, by name; of many, all sessions stand side by side.
+function drawGrid(sessions) {
+  const accounts = Map.groupBy ? Map.groupBy(sessions, (session) => session.account) : new Map();
+  if (!accounts.size || accounts.size > 12 || sessions.length > 300) {
+    const grid = element("div", `berth-grid${sessions.length > 200 ? " dense" : ""}`);
+    grid.append(...sessions.map(cell));
+    return grid;
+  }
+  const lines = element("div");
+  for (const [account, ofAccount] of accounts) {
+    const line = element("div", "berth-account");
+    line.append(element("span", "", account), ...ofAccount.map(cell));
+    lines.append(line);
+  }
+  return lines;
+}
+
 function remember(pool) {
-  const kept = history.get(pool.id) || { depth: [], throughput: [] };
-  history.set(pool.id, kept);
+  const kept = curves.get(pool.id) || { depth: [], throughput: [] };
+  curves.set(pool.id, kept);
   for (const [points, value] of [[kept.depth, pool.depth], [kept.throughput, pool.throughput_per_second]]) {
     points.push(value);
     if (points.length > KEPT) points.shift();
@@ -80,20 +98,23 @@ function draw(pool) {
   if (!pool.accepting) title.append(element("small", "berth-refused", " closed: nothing new is assigned"));
   const figures = element("div", "berth-figures");
   figures.append(
-    figure("waiting", whole(pool.depth), jobs("state__exact=pending"), kept.depth),
-    figure("running", whole(pool.jobs.assigned + pool.jobs.processing), jobs("state__exact=processing")),
+    figure("waiting", whole(pool.depth), jobs("only=waiting"), kept.depth),
+    figure("running", whole(pool.jobs.assigned + pool.jobs.processing), jobs("only=running")),
     figure("ended per second", pool.throughput_per_second.toFixed(1), null, kept.throughput),
     figure("sessions in use", `${Math.round(100 * pool.utilisation)} %`),
-    figure("lag", seconds(pool.lag_seconds)),
-    figure("oldest waiting", seconds(pool.oldest_waiting_seconds)),
+    figure("lag", pool.depth ? seconds(pool.lag_seconds) : "–"),
+    figure("oldest waiting", pool.depth ? seconds(pool.oldest_waiting_seconds) : "–"),
     figure("dead letters", whole(pool.dead_letters), jobs("only=dead_letters")),
     figure("outcome unknown", whole(pool.unknown), null),
   );
   if (pool.dead_letters) figures.children[6].classList.add("berth-warns");
   if (pool.unknown) figures.children[7].classList.add("berth-warns");
-  const grid = element("div", `berth-grid${pool.grid.length > 200 ? " dense" : ""}`);
-  grid.append(...pool.grid.map(cell));
-  if (!pool.grid.length) grid.append(element("p", "berth-quiet", "No sessions."));
+  const grid = drawGrid(pool.grid);
+  const sessions = Object.values(pool.sessions).reduce((sum, number) => sum + number, 0);
+  if (!sessions) grid.append(element("p", "berth-quiet", "No sessions."));
+  else if (pool.grid.length < sessions) {
+    grid.append(element("p", "berth-quiet", `The first ${whole(pool.grid.length)} of ${whole(sessions)} sessions.`));
+  }
   card.append(title, figures, grid);
   return card;
 }
@@ -101,13 +122,15 @@ function draw(pool) {
 async function refresh() {
   if (document.hidden) return;
   try {
-    const answer = await fetch(root.dataset.numbers, { headers: { Accept: "application/json" }, redirect: "manual" });
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    const asked = { headers: { Accept: "application/json" }, redirect: "manual", signal: patience };
+    const answer = await fetch(root.dataset.numbers, asked);
     if (answer.type === "opaqueredirect") return window.location.reload(); // logged out
     if (!answer.ok) throw new Error(`answered ${answer.status}`);
     const { pools } = await answer.json();
     document.getElementById("berth-pools").replaceChildren(...pools.map(draw));
     stateLine.textContent = pools.length
-      ? `Updated ${new Date().toLocaleTimeString()}, every two seconds.`
+      ? `Updated ${new Date().toISOString().slice(11, 19)} UTC, every two seconds.`
       : "There are no pools yet: apply a configuration file with manage.py apply.";
     stateLine.classList.remove("berth-refused");
   } catch (error) {
@@ -116,6 +139,10 @@ async function refresh() {
   }
 }
 
-document.addEventListener("visibilitychange", refresh);
-refresh();
-setInterval(refresh, EVERY_MS);
+// The next question waits for the answer to this one, so that a slow database is not asked more and more.
+async function keepFresh() {
+  await refresh();
+  setTimeout(keepFresh, EVERY_MS);
+}
+
+keepFresh();

@@ -1,0 +1,52 @@
+"""A slow database: probes answer, requests that cannot begin are refused undone, and those of absent senders are dropped."""
+
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from django.db import transaction
+
+from credits import ledger
+from jobs.models import Job, JobType
+from tests.api.conftest import Caller
+from tests.api.servers import HOST, WebAndLive
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
+THREADS = 4  # of the web process in these tests
+
+
+def submit(servers: WebAndLive, caller: Caller, job_type: JobType) -> int:
+    headers = {"Authorization": f"Bearer {caller.key}"}
+    body = {"type": job_type.name, "payload": {}}
+    return httpx.post(f"{servers.urls['web']}/v1/jobs", json=body, headers=headers, timeout=30).status_code
+
+
+def test_while_all_threads_wait_probes_answer_and_no_absent_senders_job_is_stored(
+    servers: WebAndLive, caller: Caller, job_type: JobType
+) -> None:
+    with transaction.atomic(), ThreadPoolExecutor(THREADS) as clients:
+        ledger.lock_wallets([caller.tenant.pk])
+        waiting = [clients.submit(submit, servers, caller, job_type) for _ in range(THREADS)]
+        time.sleep(0.5)  # all threads have one now
+        for _ in range(3):
+            _send_and_leave(servers, caller, {"type": job_type.name, "payload": {"left": True}})
+        begun = time.monotonic()
+        assert httpx.get(f"{servers.urls['web']}/healthz", timeout=5).status_code == 200
+        assert time.monotonic() - begun < 2
+        statuses = {each.result() for each in waiting}
+    assert statuses == {409}, "each gave up at the lock"
+    assert submit(servers, caller, job_type) == 202
+    assert Job.objects.filter(payload__left=True).count() == 0
+
+
+def _send_and_leave(servers: WebAndLive, caller: Caller, body: dict[str, Any]) -> None:
+    content = json.dumps(body).encode()
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {caller.key}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    with socket.create_connection((HOST, servers.ports["web"]), timeout=5) as wire:
+        wire.sendall(head.encode() + content)
+        time.sleep(0.2)
