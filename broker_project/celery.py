@@ -72,7 +72,10 @@ app.conf.update(
     worker_hijack_root_logger=False,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     timezone="UTC",
-    beat_schedule={"sweep": {"task": "jobs.sweep", "schedule": 5.0, "options": {"expires": 5}}},
+    beat_schedule={
+        "sweep": {"task": "jobs.sweep", "schedule": 5.0, "options": {"expires": 5}},
+        "credits": {"task": "jobs.keep_credits", "schedule": 60.0, "options": {"expires": 60}},
+    },
 )
 app.autodiscover_tasks(["jobs"])
 

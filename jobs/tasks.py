@@ -4,8 +4,11 @@ from uuid import UUID
 
 from celery import shared_task
 
+from credits import allowances, ledger
 from jobs import calls, sweep, transitions, wakes
 from pool import transitions as sessions
+
+MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
 
 
 @shared_task(name="jobs.assign")
@@ -63,6 +66,15 @@ def expire(job_ids: list[str]) -> None:
 @shared_task(name="jobs.sweep")
 def run_sweep() -> None:
     sweep.sweep()
+
+
+@shared_task(name="jobs.keep_credits")
+def keep_credits() -> None:
+    """What has expired is taken, and what comes again is granted. Not needed for right: a hold expires what it touches."""
+    for _ in range(MOST_ROUNDS):
+        if not ledger.expire_due(WALLETS_OF_A_ROUND):
+            break
+    allowances.grant_allowances()
 
 
 def _uuids(job_ids: list[str]) -> list[UUID]:

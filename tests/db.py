@@ -26,6 +26,8 @@ TABLES = (
     "pool_resourcemove",
     "credits_balance",
     "credits_hold",
+    "credits_lot",
+    "credits_holdlot",
     "credits_transfer",
     "webhooks_event",
 )

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 
-from credits.models import Balance, Hold, Transfer
+from credits.models import Allowance, Balance, Hold, Lot, Transfer
 from jobs.models import Attempt, Job, JobMove, JobType
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import Link
@@ -63,7 +63,9 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             list_of(ApiKey, "API keys", "key"),
             list_of(Balance, "Balances", "account_balance_wallet"),
             list_of(Hold, "Holds", "lock"),
+            list_of(Lot, "Lots", "inventory_2"),
             list_of(Transfer, "Transfers", "receipt_long"),
+            list_of(Allowance, "Allowances", "event_repeat"),
         ]},
         {"title": "Elsewhere", "items": [
             {"title": link.text, "icon": icon, "link": link.address} for icon, link in _elsewhere()
