@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test check screenshots lint types imports lock clean
+.PHONY: help setup demo up test check screenshots mutants lint types imports lock clean
 SHELL := /bin/sh
 
 PY := .venv/bin/python
@@ -30,6 +30,9 @@ check: say-check setup lint types imports ## all that CI runs: lint, types, laye
 
 screenshots: setup ## take the pictures of docs/screenshots anew (needs chromium)
 	@BERTH_NEED_BROWSER=1 BERTH_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/pages
+
+mutants: setup ## sow faults into the ledger, one after the other: the tests must find each (long)
+	@$(PY) -m bench.ledger.mutants
 
 lint: setup ## ruff: rules and format
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
