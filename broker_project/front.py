@@ -10,6 +10,7 @@ and is then refused undone; one whose sender has gone meanwhile is not begun. `/
 
 import asyncio
 import io
+import json
 import logging
 import os
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from django.conf import settings
 from broker_project.wsgi import application  # isort: split
 
 from broker_project import relay
+from broker_project.errors import PROBLEMS
 from broker_project.relay import Answer
 from jobs.outage import Outage
 from jobs.sweep import Sweeper
@@ -33,10 +35,10 @@ THREADS = int(os.environ.get("WEB_THREADS", "4"))
 MOST_READ = 32 * 1024 * 1024  # bytes of a body
 LONGEST_QUEUE_SECONDS = 5.0  # for a thread
 LONGEST_ANSWER_SECONDS = 40.0  # above what the database allows a statement; then the thread is left to itself
-BUSY = (
-    b'{"title": "Not available now; repeat it with the same Idempotency-Key", "status": 503,'
-    b' "code": "temporary-reduced-capacity"}'
-)
+_CODE = "temporary-reduced-capacity"
+BUSY = json.dumps(
+    {"type": f"/problems/{_CODE}", "title": PROBLEMS[_CODE].title, "status": PROBLEMS[_CODE].status, "code": _CODE}
+).encode()
 
 _JSON = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 _BUSY_HEADERS = [

@@ -9,11 +9,11 @@ import threading
 import time
 
 import redis
-from django.db import InterfaceError, OperationalError
 from kombu.exceptions import OperationalError as BrokerError
 
-REPEAT_SECONDS = 10.0
-FAILING = (OperationalError, InterfaceError, redis.RedisError, BrokerError)
+from jobs.outage import DATABASE_AWAY, REPEAT_SECONDS, in_one_line
+
+FAILING = (*DATABASE_AWAY, redis.RedisError, BrokerError)
 UNAVAILABLE = 503
 
 Place = tuple[str, str, int]
@@ -32,8 +32,7 @@ class Damping(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         # What beat raises of its own is that it could not publish; to import it would cost every process time.
         if error is not None and (isinstance(error, FAILING) or type(error).__module__ == "celery.beat"):
-            words = str(error).strip().splitlines() or [type(error).__name__]
-            record.msg, record.args = "%s: %s", (_first_line(record), words[0])
+            record.msg, record.args = "%s: %s", (_first_line(record), in_one_line(error))
             record.exc_info = record.exc_text = record.stack_info = None
         elif record.name != "django.request" or getattr(record, "status_code", None) != UNAVAILABLE:
             return True

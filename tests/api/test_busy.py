@@ -12,11 +12,12 @@ from django.db import transaction
 
 from credits import ledger
 from jobs.models import Job, JobType
+from tests import db
 from tests.api.conftest import Caller
 from tests.api.servers import HOST, WebAndLive
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
-THREADS = 4  # of the web process in these tests
+THREADS, CONNECTIONS = 4, 2  # of the web process in these tests: half its threads wait for a connection
 
 
 def submit(servers: WebAndLive, caller: Caller, job_type: JobType) -> int:
@@ -31,7 +32,7 @@ def test_while_all_threads_wait_probes_answer_and_no_absent_senders_job_is_store
     with transaction.atomic(), ThreadPoolExecutor(THREADS) as clients:
         ledger.lock_wallets([caller.tenant.pk])
         waiting = [clients.submit(submit, servers, caller, job_type) for _ in range(THREADS)]
-        time.sleep(0.5)  # all threads have one now
+        wait_until_waiting(CONNECTIONS)
         for _ in range(3):
             _send_and_leave(servers, caller, {"type": job_type.name, "payload": {"left": True}})
         begun = time.monotonic()
@@ -43,10 +44,17 @@ def test_while_all_threads_wait_probes_answer_and_no_absent_senders_job_is_store
     assert Job.objects.filter(payload__left=True).count() == 0
 
 
+def wait_until_waiting(sessions: int) -> None:
+    """Returns when so many sessions of Postgres wait for a lock."""
+    end = time.monotonic() + db.BLOCKED_SECONDS
+    while db.value("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted") < sessions:
+        assert time.monotonic() < end, "web's threads do not wait"
+
+
 def _send_and_leave(servers: WebAndLive, caller: Caller, body: dict[str, Any]) -> None:
     content = json.dumps(body).encode()
     head = f"POST /v1/jobs HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {caller.key}\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     with socket.create_connection((HOST, servers.ports["web"]), timeout=5) as wire:
         wire.sendall(head.encode() + content)
-        time.sleep(0.2)
+        time.sleep(0.2)  # web takes it in; of one that leaves earlier nothing would be stored either
