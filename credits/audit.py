@@ -122,6 +122,28 @@ RULES: dict[str, str] = {
            OR s.captured IS DISTINCT FROM CASE h.status WHEN 'open' THEN NULL
                                           ELSE least(coalesce(h.captured, 0), s.amount) END
     """,
+    "P5.owed_equals_entries": """
+        SELECT 'account ' || b.account_id AS subject, b.owed AS found, coalesce(e.owed, 0) AS expected
+        FROM credits_balance b JOIN credits_account w ON w.id = b.account_id
+        LEFT JOIN (SELECT r.owner_id, sum(CASE WHEN t.debit_id = r.id THEN t.amount ELSE -t.amount END) AS owed
+                   FROM credits_account r JOIN credits_transfer t ON r.id IN (t.debit_id, t.credit_id)
+                   WHERE r.kind = 'receivable' GROUP BY r.owner_id) e ON w.kind = 'wallet' AND e.owner_id = w.owner_id
+        WHERE b.owed <> coalesce(e.owed, 0)
+    """,
+    # At least: what is charged while a day begins is counted to the new one. Less would let a budget be passed.
+    "P5.budgets_count_every_charge": """
+        SELECT 'account ' || account_id AS subject, day_charged || ' and ' || month_charged AS found,
+               in_day || ' and ' || in_month AS expected
+        FROM (SELECT b.account_id, b.day_charged, b.month_charged, sum(t.amount) AS in_month,
+                     coalesce(sum(t.amount) FILTER (WHERE t.created_at >= b.charged_on::timestamp AT TIME ZONE 'UTC'), 0)
+                         AS in_day
+              FROM credits_transfer t JOIN credits_hold h ON h.id = t.hold_id
+              JOIN credits_balance b ON b.account_id = h.account_id
+              WHERE t.ledger = 'tenant' AND t.code IN ('settle', 'overrun_debt')
+                AND t.created_at >= date_trunc('month', b.charged_on::timestamp) AT TIME ZONE 'UTC'
+              GROUP BY b.account_id) charged
+        WHERE day_charged < in_day OR month_charged < in_month
+    """,
     "P5.refunds_within_the_charge": """
         SELECT 'transfer ' || t.id AS subject, r.amount AS found, t.amount AS expected
         FROM credits_transfer t

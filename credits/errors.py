@@ -17,6 +17,33 @@ class InsufficientCredits(CreditsError):
         self.held = held
 
 
+class BudgetExceeded(CreditsError):
+    """A hold would pass a budget; nothing was held. `whose`: tenant, or all for that of all tenants together."""
+
+    def __init__(self, whose: str, period: str, budget: int, used: int, required: int) -> None:
+        of_whom = "of all tenants" if whose == "all" else "of the tenant"
+        super().__init__(
+            f"{required} micro-credits more would pass the budget {of_whom} of a {period}: {used} of {budget} are used"
+        )
+        self.whose, self.period = whose, period
+        self.budget, self.used, self.required = budget, used, required
+
+
+class Paced(CreditsError):
+    """Little is left, and the last submit was a moment ago; nothing was held."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"credits are low: the next submit is taken in {seconds:.1f} s")
+        self.seconds = seconds
+
+
+class NotOwed(CreditsError):
+    """More would be paid than the tenant owes; nothing was booked."""
+
+    def __init__(self, tenant_id: int, amount: int, owed: int) -> None:
+        super().__init__(f"tenant {tenant_id} owes {owed} micro-credits, less than {amount}")
+
+
 class LedgerConflict(CreditsError):
     """The same key was booked before with other content; nothing was changed."""
 

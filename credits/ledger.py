@@ -11,22 +11,30 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from credits import queries
-from credits.errors import (
-    FloorInUse,
-    InsufficientCredits,
-    LedgerConflict,
-    NothingCharged,
-    NoWallet,
-    RefundExceedsCharge,
-)
+from credits import limits, queries
+from credits.errors import LedgerConflict, NothingCharged, NoWallet, RefundExceedsCharge
+from credits.limits import budgets, pay_debt, set_ceiling, set_credit_limit, set_floor
 from credits.models.lots import PRIORITY
 from credits.reading import expiring, statement
-from credits.values import Category, Closed, Closing, Entry, Expiring, HoldRequest, WalletBalance
+from credits.values import (
+    MAX_AMOUNT,
+    MAX_SET,
+    Budgets,
+    Category,
+    Closed,
+    Closing,
+    Entry,
+    Expiring,
+    HoldRequest,
+    WalletBalance,
+    check_amounts,
+    check_size,
+)
 
 __all__ = [
     "MAX_AMOUNT",
     "MAX_SET",
+    "Budgets",
     "Closed",
     "Closing",
     "Entry",
@@ -34,22 +42,23 @@ __all__ = [
     "HoldRequest",
     "WalletBalance",
     "balances",
+    "budgets",
     "expire_due",
     "expiring",
     "grant",
     "hold",
     "lock_wallets",
     "open_wallet",
+    "pay_debt",
     "refund",
     "release",
+    "set_ceiling",
     "set_credit_limit",
     "set_floor",
     "settle",
     "statement",
 ]
 
-MAX_SET = 1_000  # rows of one call; a larger set holds its locks too long
-MAX_AMOUNT = 10**15  # micro-credits of one entry: a thousand million credits
 GRANTS: dict[str, Category] = {"grant_paid": "paid", "grant_promo": "promo"}
 
 
@@ -58,7 +67,7 @@ def open_wallet(tenant_id: int, credit_limit: int = 0) -> int:
 
     Locks only the rows it inserts; a second caller waits for the first and then finds them there.
     """
-    _check_amounts([credit_limit])
+    check_amounts([credit_limit])
     if (found := queries.wallet(tenant_id)) is None:
         with transaction.atomic(savepoint=False):
             queries.open_wallet(tenant_id, credit_limit)
@@ -81,7 +90,7 @@ def grant(
     `category` says the same as `code` (grant_paid, grant_promo). A lower priority is used first. Locks the balance, then
     makes the lot, which covers what is owed; a second caller waits and then finds the key taken.
     """
-    _check_amounts([amount], least=1)
+    check_amounts([amount], least=1)
     if category is not None:
         code = f"grant_{category}"
     if code not in GRANTS:
@@ -112,26 +121,27 @@ def lock_wallets(tenant_ids: Iterable[int]) -> None:
         queries.lock_wallets(tenants)
 
 
-def hold(tenant_id: int, holds: Sequence[HoldRequest], review_seconds: float) -> None:
+def hold(tenant_id: int, holds: Sequence[HoldRequest], review_seconds: float, *, paced: bool = False) -> bool:
     """Set aside the amounts of all these runs, or none. A hold that stands with the same amount is kept as it is.
 
-    Inserts the holds, then locks the balance, which checks the credit line; a second caller waits there and is checked
-    against what the first left. Then expires what is due and reserves in the order of the lots. Raises
-    InsufficientCredits, LedgerConflict (same run, other amount), NoWallet.
+    True: little is left now, and the tenant was not told yet. `paced`: while little is left, only after a pause. Inserts
+    the holds, then locks the balance, which checks the credit line and the budgets; a second caller waits there and is
+    checked against what the first left. Then the ceiling, where one is set; then expires what is due and reserves in the
+    order of the lots. Raises InsufficientCredits, BudgetExceeded, Paced, LedgerConflict (same run, other amount),
+    NoWallet.
     """
-    _check_amounts([request.amount for request in holds])
+    check_amounts([request.amount for request in holds])
     if not holds:
-        return
+        return False
     ordered = sorted(holds, key=lambda request: (request.job_id, request.run))
     columns = ([r.job_id for r in ordered], [r.run for r in ordered], [r.amount for r in ordered])
     with transaction.atomic(savepoint=False):
-        placed = queries.place_holds(tenant_id, *columns, review_seconds)
-        if placed is None:
-            _, _, held, _, available = _wallet(tenant_id)
-            # What did fit is being rolled back: report the whole request against the wallet as it stands.
-            raise InsufficientCredits(sum(columns[2]), int(available), int(held))
+        placed, refused, low = queries.place_holds(tenant_id, *columns, review_seconds, paced=paced)
+        if refused:
+            raise limits.refusal(tenant_id, refused, sum(columns[2]))
         if placed < len(ordered) and (other := queries.first_other_hold(tenant_id, *columns)):
             raise LedgerConflict(f"job {other[0]} run {other[1]} is held with another amount or wallet")
+        return bool(low)
 
 
 def settle(closings: Sequence[Closing]) -> list[Closed]:
@@ -140,7 +150,7 @@ def settle(closings: Sequence[Closing]) -> list[Closed]:
     Locks the balances in account-id order, then the holds; a second caller waits at the balance and then finds the hold
     resolved. At most the hold is captured; usage above it is booked from loss or receivable.
     """
-    _check_amounts([closing.amount for closing in closings])
+    check_amounts([closing.amount for closing in closings])
     by_run: dict[tuple[UUID, int], Closing] = {}
     for closing in closings:
         if by_run.setdefault((closing.job_id, closing.run), closing) != closing:
@@ -160,7 +170,7 @@ def release(refs: Sequence[tuple[UUID, int]], reason: str) -> list[tuple[UUID, i
     Locks the balances in account-id order, then the holds; a second caller waits at the balance and then finds the hold
     resolved.
     """
-    _check_size(len(refs))
+    check_size(len(refs))
     runs = list(dict.fromkeys(refs))
     if not runs:
         return []
@@ -175,7 +185,7 @@ def refund(job_id: UUID, run: int, amount: int, key: str) -> bool:
     Locks the balance. The database refuses more than was charged, all refunds together: RefundExceedsCharge. Raises
     NothingCharged when the run has no charge, LedgerConflict when the key was used with other content.
     """
-    _check_amounts([amount], least=1)
+    check_amounts([amount], least=1)
     op_key = f"refund:{key}"
     with transaction.atomic(savepoint=False):
         try:
@@ -200,30 +210,10 @@ def expire_due(limit: int = MAX_SET) -> int:
         return queries.expire_due(limit)
 
 
-def set_credit_limit(tenant_id: int, limit: int) -> None:
-    """How far below zero new holds may go. What is used or held already stays; the floor is another matter."""
-    _check_amounts([limit])
-    with transaction.atomic(savepoint=False):
-        queries.set_credit_limit(int(_wallet(tenant_id)[0]), limit)
-
-
-def set_floor(tenant_id: int, floor: int) -> None:
-    """What posted less held can never pass, at most 0. Raises FloorInUse when more is used and held on credit.
-
-    Locks the balance; then counts, in a later statement, what lies under it.
-    """
-    _check_amounts([-floor])
-    with transaction.atomic(savepoint=False):
-        wallet_id = int(_wallet(tenant_id)[0])
-        queries.lock_wallets([tenant_id])
-        if not queries.set_floor(wallet_id, floor):
-            raise FloorInUse(tenant_id, floor)
-
-
 def balances(tenant_id: int) -> WalletBalance:
     """The wallet as last committed; locks nothing. Raises NoWallet."""
-    _, posted, held, credit_limit, available = _wallet(tenant_id)
-    return WalletBalance(int(posted), int(held), int(available), int(credit_limit))
+    _, posted, held, credit_limit, available, owed = _wallet(tenant_id)
+    return WalletBalance(int(posted), int(held), int(available), int(credit_limit), int(owed))
 
 
 def _wallet(tenant_id: int) -> queries.Row:
@@ -235,16 +225,3 @@ def _wallet(tenant_id: int) -> queries.Row:
 def _columns(runs: Iterable[tuple[UUID, int]]) -> tuple[list[UUID], list[int]]:
     keys = list(runs)
     return [job_id for job_id, _ in keys], [run for _, run in keys]
-
-
-def _check_amounts(amounts: Sequence[int], least: int = 0) -> None:
-    _check_size(len(amounts))
-    for amount in amounts:
-        # A float that slipped through would be rounded by the database without a word.
-        if type(amount) is not int or not least <= amount <= MAX_AMOUNT:
-            raise ValueError(f"an amount is an integer of micro-credits from {least} to {MAX_AMOUNT}, not {amount!r}")
-
-
-def _check_size(rows: int) -> None:
-    if rows > MAX_SET:
-        raise ValueError(f"{rows} rows in one call, at most {MAX_SET}")

@@ -33,9 +33,9 @@ ON CONFLICT (account_id) DO NOTHING
 # What has expired is not available, though it is posted until somebody touches the wallet.
 WALLET = """
 SELECT a.id, b.posted, b.held, b.credit_limit,
-       b.posted - b.held + least(b.credit_limit, -b.hard_floor) - coalesce((
+       credits_room(b) - coalesce((
            SELECT sum(l.remaining - l.reserved) FROM credits_lot l
-           WHERE l.account_id = a.id AND NOT l.spent AND l.expires_at <= clock_timestamp()), 0)
+           WHERE l.account_id = a.id AND NOT l.spent AND l.expires_at <= clock_timestamp()), 0), b.owed
 FROM credits_account a JOIN credits_balance b ON b.account_id = a.id
 WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s
 """
@@ -63,8 +63,8 @@ WHERE l.source_key = %(key)s AND l.account_id = %(wallet)s AND l.amount = %(amou
 """
 
 HOLD = """
-SELECT credits_place_holds(
-    %(tenant)s::bigint, %(jobs)s::uuid[], %(runs)s::int[], %(amounts)s::bigint[], %(review)s::float8)
+SELECT placed_runs, refused, low FROM credits_place_holds(
+    %(tenant)s::bigint, %(jobs)s::uuid[], %(runs)s::int[], %(amounts)s::bigint[], %(review)s::float8, %(paced)s::boolean)
 """
 
 OTHER_HOLDS = """
@@ -97,19 +97,6 @@ WHERE t.op_key = %(key)s AND t.amount = %(amount)s AND h.job_id = %(job)s::uuid 
 
 EXPIRE_DUE = "SELECT credits_expire_due(%(limit)s::int)"
 
-SET_CREDIT_LIMIT = """
-UPDATE credits_balance SET credit_limit = %(limit)s, version = version + 1 WHERE account_id = %(wallet)s
-"""
-
-# What is free may expire, so it is no cover: the floor has to lie below what is used and held on credit.
-SET_FLOOR = """
-UPDATE credits_balance b SET hard_floor = %(floor)s, version = version + 1
-FROM (SELECT coalesce(sum(remaining - reserved), 0) AS free FROM credits_lot
-      WHERE account_id = %(wallet)s AND NOT spent) l
-WHERE b.account_id = %(wallet)s AND b.posted - b.held - l.free >= %(floor)s
-RETURNING b.account_id
-"""
-
 
 def open_wallet(tenant_id: int, credit_limit: int) -> None:
     with connection.cursor() as cursor:
@@ -118,34 +105,37 @@ def open_wallet(tenant_id: int, credit_limit: int) -> None:
 
 
 def wallet(tenant_id: int) -> Row | None:
-    """(account id, posted, held, credit limit, available), or None."""
-    return _first(WALLET, tenant=tenant_id)
+    """(account id, posted, held, credit limit, available, owed), or None."""
+    return first(WALLET, tenant=tenant_id)
 
 
 def lock_wallets(tenant_ids: Sequence[int]) -> None:
-    _first(LOCK_WALLETS, tenants=list(tenant_ids))
+    first(LOCK_WALLETS, tenants=list(tenant_ids))
 
 
 def book_grant(**terms: Any) -> bool:
     """False when the key is taken. Terms: wallet, amount, key, code, category, priority, expires_at."""
-    return bool((_first(GRANT, **terms) or (False,))[0])
+    return bool((first(GRANT, **terms) or (False,))[0])
 
 
 def is_same_grant(**terms: Any) -> bool:
-    return _first(SAME_GRANT, **terms) is not None
+    return first(SAME_GRANT, **terms) is not None
 
 
 def place_holds(
-    tenant_id: int, jobs: list[UUID], runs: list[int], amounts: list[int], review_seconds: float
-) -> int | None:
-    """How many were new, or None when the wallet cannot carry them (or is not there)."""
-    row = _first(HOLD, tenant=tenant_id, jobs=jobs, runs=runs, amounts=amounts, review=review_seconds)
-    return None if row is None or row[0] is None else int(row[0])
+    tenant_id: int, jobs: list[UUID], runs: list[int], amounts: list[int], review_seconds: float, *, paced: bool
+) -> Row:
+    """(how many were new, why they were refused or None, whether the tenant is to be told that little is left).
+
+    Why: credits (also when there is no wallet), day, month, pace, all_day, all_month.
+    """
+    rows = all_rows(HOLD, tenant=tenant_id, jobs=jobs, runs=runs, amounts=amounts, review=review_seconds, paced=paced)
+    return rows[0]
 
 
 def first_other_hold(tenant_id: int, jobs: list[UUID], runs: list[int], amounts: list[int]) -> Row | None:
     """(job id, run) of one that stands with another amount or under another wallet."""
-    return _first(OTHER_HOLDS, tenant=tenant_id, jobs=jobs, runs=runs, amounts=amounts)
+    return first(OTHER_HOLDS, tenant=tenant_id, jobs=jobs, runs=runs, amounts=amounts)
 
 
 def close_holds(
@@ -157,29 +147,24 @@ def close_holds(
 
 def book_refund(job_id: UUID, run: int, amount: int, key: str, priority: int) -> bool | None:
     """False when the key is taken, None when this run was not charged."""
-    row = _first(REFUND, job=job_id, run=run, amount=amount, key=key, priority=priority)
+    row = first(REFUND, job=job_id, run=run, amount=amount, key=key, priority=priority)
     return None if row is None else bool(row[0])
 
 
 def is_same_refund(job_id: UUID, run: int, amount: int, key: str) -> bool:
-    return _first(SAME_REFUND, job=job_id, run=run, amount=amount, key=key) is not None
+    return first(SAME_REFUND, job=job_id, run=run, amount=amount, key=key) is not None
 
 
 def expire_due(limit: int) -> int:
-    return int((_first(EXPIRE_DUE, limit=limit) or (0,))[0])
+    return int((first(EXPIRE_DUE, limit=limit) or (0,))[0])
 
 
-def set_credit_limit(wallet_id: int, limit: int) -> None:
+def run(sql: str, **parameters: Any) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(SET_CREDIT_LIMIT, {"wallet": wallet_id, "limit": limit})
+        cursor.execute(sql, parameters)
 
 
-def set_floor(wallet_id: int, floor: int) -> bool:
-    """False when more than that is used and held on credit."""
-    return _first(SET_FLOOR, wallet=wallet_id, floor=floor) is not None
-
-
-def _first(sql: str, **parameters: Any) -> Row | None:
+def first(sql: str, **parameters: Any) -> Row | None:
     return next(iter(all_rows(sql, **parameters)), None)
 
 

@@ -19,6 +19,16 @@ class Tenant(models.Model):
     job_types = models.JSONField(null=True, blank=True, help_text="Names of job types it may use. Empty: all.")
     prices = models.JSONField(default=dict, blank=True, help_text="Job type → CEL over `price`.")
     pools = models.JSONField(default=dict, blank=True, help_text="Pool → {max_running, window} where they differ.")
+    day_budget = models.BigIntegerField(
+        null=True, blank=True, help_text="Micro-credits charged and held in a day of UTC. Empty: no budget."
+    )
+    month_budget = models.BigIntegerField(null=True, blank=True, help_text="The same for a month.")
+    low_below = models.BigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Micro-credits: with less available, credits.low is told and submits are paced.",
+    )
+    low_pause_ms = models.PositiveIntegerField(db_default=1000, help_text="Between two submits while credits are low.")
     require_idempotency_key = models.BooleanField(default=False)
     accepting = models.BooleanField(default=True, help_text="Off: left the configuration file; new jobs are refused.")
     declared = models.JSONField(default=dict, blank=True, help_text="As written in the configuration file.")
@@ -27,6 +37,13 @@ class Tenant(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=models.Q(share__gt=0), name="tenant_share_positive"),
+            *(
+                models.CheckConstraint(
+                    condition=models.Q(**{f"{name}__isnull": True}) | models.Q(**{f"{name}__gte": 0}),
+                    name=f"tenant_{name}_not_negative",
+                )
+                for name in ("day_budget", "month_budget", "low_below")
+            ),
         ]
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ GRANT = """
 SELECT credits_fund_lot(%s, (SELECT id FROM credits_account WHERE kind = 'issuer'), 1000000000000, 'grant:bench',
                         'grant_paid', 'paid', 50, NULL, NULL, NULL)
 """
-OURS = "SELECT credits_place_holds(%s, ARRAY[%s::uuid], ARRAY[1], ARRAY[%s::bigint], 86400)"
+OURS = "SELECT placed_runs FROM credits_place_holds(%s, ARRAY[%s::uuid], ARRAY[1], ARRAY[%s::bigint], 86400, false)"
 
 LOCK = """
 SELECT b.account_id, b.posted - b.held + least(b.credit_limit, -b.hard_floor) FROM credits_balance b

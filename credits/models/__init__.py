@@ -4,9 +4,21 @@ Money is a bigint of micro-credits (1 credit = 1 000 000). Defaults stand in the
 set-based SQL (the functions beside the migrations, and `queries.py`).
 """
 
-from credits.models.accounts import TENANT_LEDGER, Account, Balance
+from credits.models.accounts import TENANT_LEDGER, Account, Balance, Ceiling, Reading, resource_ledger
 from credits.models.holds import Hold, HoldLot
 from credits.models.lots import Allowance, Lot
 from credits.models.transfers import Transfer
 
-__all__ = ["TENANT_LEDGER", "Account", "Allowance", "Balance", "Hold", "HoldLot", "Lot", "Transfer"]
+__all__ = [
+    "TENANT_LEDGER",
+    "Account",
+    "Allowance",
+    "Balance",
+    "Ceiling",
+    "Hold",
+    "HoldLot",
+    "Lot",
+    "Reading",
+    "Transfer",
+    "resource_ledger",
+]

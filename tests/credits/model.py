@@ -42,10 +42,16 @@ class Short(Exception):
     """The wallet cannot carry it."""
 
 
+class OverBudget(Exception):
+    """It would pass the budget of the day."""
+
+
 class Wallet:
     def __init__(self, limit: int) -> None:
         self.limit, self.floor = limit, -limit
-        self.granted = self.charged = self.expired = self.refunded = 0
+        self.budget: int | None = None  # of the day
+        self.granted = self.charged = self.expired = self.refunded = self.owed = 0
+        self.charged_beyond = 0
         self.lots: list[Lot] = []
         self.holds: dict[Run, Hold] = {}
         self.left_to_refund: dict[Run, int] = {}
@@ -64,7 +70,16 @@ class Wallet:
 
     @property
     def available(self) -> int:
-        return self.posted - self.held + self.line - sum(lot.free for lot in self.lots if lot.is_due)
+        return self.posted - self.held - self.owed + self.line - self.due
+
+    @property
+    def due(self) -> int:
+        return sum(lot.free for lot in self.lots if lot.is_due)
+
+    @property
+    def used(self) -> int:
+        """Of the budget."""
+        return self.charged + self.charged_beyond + self.held
 
     @property
     def debt(self) -> int:
@@ -86,6 +101,10 @@ class Wallet:
 
     def hold(self, requests: dict[Run, int]) -> None:
         if needed := sum(requests.values()):
+            if self.available + self.due < needed:
+                raise Short
+            if self.budget is not None and self.used + needed > self.budget:
+                raise OverBudget
             if self.available < needed:
                 raise Short
             self.expire()
@@ -101,11 +120,14 @@ class Wallet:
                 amount -= taken
         return parts
 
-    def close(self, runs: Iterable[Run], actuals: dict[Run, int] | None) -> None:
+    def close(self, runs: Iterable[Run], actuals: dict[Run, int] | None, policy: str = "absorb") -> None:
         """Settles, or releases when there are no actual amounts."""
         for run in runs:
             hold = self.holds.pop(run)
             captured = min(hold.amount, actuals[run]) if actuals is not None else 0
+            if actuals is not None and policy == "debt":
+                self.owed += actuals[run] - captured
+                self.charged_beyond += actuals[run] - captured
             self.charged += captured
             if captured:
                 self.left_to_refund[run] = captured

@@ -56,6 +56,8 @@ BREACHES = {
         UPDATE credits_lot SET remaining = remaining + 1 WHERE starts_with(source_key, 'grant:gift')
     """,
     "P5.hold_is_charged_to_its_lots": "UPDATE credits_holdlot SET captured = captured - 1 WHERE captured > 0",
+    "P5.owed_equals_entries": "UPDATE credits_balance SET owed = owed + 1",
+    "P5.budgets_count_every_charge": "UPDATE credits_balance SET day_charged = day_charged - 1",
     "P5.refunds_within_the_charge": "UPDATE credits_transfer SET amount = 100 WHERE code = 'refund'",
 }
 

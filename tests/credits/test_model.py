@@ -26,10 +26,11 @@ from hypothesis.stateful import (
 
 from credits import ledger
 from credits.audit import RULES
-from credits.errors import FloorInUse, InsufficientCredits, LedgerConflict, RefundExceedsCharge
+from credits.errors import BudgetExceeded, FloorInUse, InsufficientCredits, LedgerConflict, NotOwed, RefundExceedsCharge
 from credits.ledger import Closing, HoldRequest
+from tenants.models import Tenant
 from tests.credits.conftest import TENANT_IDS
-from tests.credits.model import Lot, Run, Short, Wallet
+from tests.credits.model import Lot, OverBudget, Run, Short, Wallet
 from tests.credits.tamperings import TAMPERINGS
 from tests.db import execute, rows
 
@@ -62,6 +63,7 @@ class Wallets(RuleBasedStateMachine):
         self.runs: list[tuple[Run, int]] = []  # every run that was held, and whose it was
         self.keys = self.jobs = 0
         for tenant, limit in zip(self.tenants, limits, strict=True):
+            Tenant.objects.create(pk=tenant, name=f"model-{tenant}")
             ledger.open_wallet(tenant, limit)
         if paid:
             ledger.grant(self.tenants[0], paid, key := self.key())
@@ -90,6 +92,9 @@ class Wallets(RuleBasedStateMachine):
 
     def some_are_due(self) -> bool:
         return any(lot.is_due and lot.remaining for wallet in getattr(self, "wallets", []) for lot in wallet.lots)
+
+    def some_owe(self) -> bool:
+        return any(wallet.owed for wallet in getattr(self, "wallets", []))
 
     def some_were_charged(self) -> bool:
         return any(wallet.left_to_refund for wallet in getattr(self, "wallets", []))
@@ -161,6 +166,12 @@ class Wallets(RuleBasedStateMachine):
             assert (refusal.value.held, refusal.value.available) == (held, available)
             done["hold refused"] += 1
             return
+        except OverBudget:
+            with refused(BudgetExceeded) as refusal:
+                ledger.hold(tenant, requests, 3600)
+            assert (refusal.value.budget, refusal.value.used) == (wallet.budget, wallet.used)
+            done["hold over budget"] += 1
+            return
         for _ in range(1 + again):
             ledger.hold(tenant, requests, 3600)
         if again:
@@ -184,7 +195,7 @@ class Wallets(RuleBasedStateMachine):
             assert answer.captured == min(standing[run].amount, actuals[run])
             assert answer.captured + answer.overrun == actuals[run]
             done["overrun" if answer.overrun else "settle"] += 1
-        self.close([(answer.job_id, answer.run) for answer in closed], actuals)
+        self.close([(answer.job_id, answer.run) for answer in closed], actuals, policy)
 
     @rule(which=WHICH, amount=st.integers(1, 70), percent=PERCENT)
     def hold_and_settle(self, which: int, amount: int, percent: int) -> None:
@@ -202,10 +213,10 @@ class Wallets(RuleBasedStateMachine):
         self.close(released, None)
         done["release"] += len(released)
 
-    def close(self, runs: list[Run], actuals: dict[Run, int] | None) -> None:
+    def close(self, runs: list[Run], actuals: dict[Run, int] | None, policy: str = "absorb") -> None:
         for wallet in self.wallets:
             if own := [run for run in runs if run in wallet.holds]:
-                wallet.close(own, actuals)
+                wallet.close(own, actuals, policy)
 
     @precondition(some_were_charged)
     @rule(pick=st.integers(0, 30), amount=st.integers(1, 40), again=st.booleans())
@@ -236,6 +247,24 @@ class Wallets(RuleBasedStateMachine):
                 ledger.set_floor(tenant, floor)
             done["floor refused"] += 1
 
+    @rule(which=WHICH, budget=st.sampled_from([None, 50, 200]))
+    def move_the_budget(self, which: int, budget: int | None) -> None:
+        Tenant.objects.filter(pk=self.tenants[which]).update(day_budget=budget)
+        self.wallets[which].budget = budget
+
+    @precondition(some_owe)
+    @rule(which=WHICH, amount=st.integers(1, 20), again=st.booleans())
+    def pay(self, which: int, amount: int, again: bool) -> None:
+        wallet, tenant, key = self.wallets[which], self.tenants[which], self.key()
+        if amount > wallet.owed:
+            with refused(NotOwed):
+                ledger.pay_debt(tenant, amount, key)
+            return
+        assert ledger.pay_debt(tenant, amount, key)
+        assert not (again and ledger.pay_debt(tenant, amount, key))
+        wallet.owed -= amount
+        done["payment"] += 1
+
     @precondition(some_were_held)
     @rule(sql=st.sampled_from(TAMPERINGS))
     def tamper(self, sql: str) -> None:
@@ -253,7 +282,8 @@ class Wallets(RuleBasedStateMachine):
         for wallet, tenant in zip(getattr(self, "wallets", []), getattr(self, "tenants", []), strict=True):
             balance = ledger.balances(tenant)
             assert (balance.posted, balance.held) == (wallet.posted, wallet.held)
-            assert balance.available == wallet.available
+            assert (balance.available, balance.owed) == (wallet.available, wallet.owed)
+            assert ledger.budgets(tenant).used_in_day == wallet.used
             assert balance.posted - balance.held >= wallet.floor
             assert found_lots(tenant) == [(lot.source, lot.remaining, lot.reserved) for lot in wallet.lots]
 

@@ -1,0 +1,48 @@
+"""The verbs of the ledger with budgets, pace and debts, and those of upstream accounts. What tenants owed is counted once.
+
+The files beside this one are part of it and are never edited: a later migration replaces a function.
+"""
+
+from pathlib import Path
+
+from django.db import migrations
+
+BEFORE = Path(__file__).parent / "functions_0005"
+FOLDER = Path(__file__).parent / "functions_0009"
+FILES = ["why_refused", "ceiling_used", "fund_lot", "place_holds", "close_holds", "upstream_accounts"]
+DROP_BEFORE = "DROP FUNCTION credits_place_holds(bigint, uuid[], integer[], bigint[], double precision);"
+DROP = """
+DROP FUNCTION credits_close_upstream(uuid[], integer[], integer[], bigint[], text);
+DROP FUNCTION credits_hold_upstream(text, bigint[], uuid[], integer[], integer[], bigint[], double precision);
+DROP FUNCTION credits_place_holds(bigint, uuid[], integer[], bigint[], double precision, boolean);
+DROP FUNCTION credits_close_holds(uuid[], integer[], bigint[], text[], text);
+DROP FUNCTION credits_fund_lot(bigint, bigint, bigint, text, text, text, integer, timestamptz, bigint, bigint);
+DROP FUNCTION credits_ceiling_refuses(date);
+DROP FUNCTION credits_ceiling_used(date);
+DROP FUNCTION credits_why_refused(credits_balance, bigint, date, bigint, bigint, bigint);
+DROP FUNCTION credits_room(credits_balance);
+"""
+OWED = """
+UPDATE credits_balance b SET owed = d.owed
+FROM (SELECT w.id, sum(t.amount)::bigint AS owed
+      FROM credits_transfer t
+      JOIN credits_account r ON r.id = t.debit_id AND r.kind = 'receivable'
+      JOIN credits_account w ON w.ledger = r.ledger AND w.kind = 'wallet' AND w.owner_id = r.owner_id
+      WHERE t.code = 'overrun_debt' GROUP BY w.id) d
+WHERE b.account_id = d.id;
+"""
+
+
+def _text(folder: Path, names: list[str]) -> str:
+    return "\n".join((folder / f"{name}.sql").read_text(encoding="utf-8") for name in names)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("credits", "0008_budgets_and_upstream_accounts")]
+    operations = [
+        migrations.RunSQL(
+            DROP_BEFORE + _text(FOLDER, FILES),
+            DROP + _text(BEFORE, ["fund_lot", "place_holds", "close_holds"]),
+        ),
+        migrations.RunSQL(OWED, migrations.RunSQL.noop),
+    ]
