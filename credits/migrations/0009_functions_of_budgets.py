@@ -31,6 +31,19 @@ FROM (SELECT w.id, sum(t.amount)::bigint AS owed
       WHERE t.code = 'overrun_debt' GROUP BY w.id) d
 WHERE b.account_id = d.id;
 """
+# What was charged in this month before there were budgets.
+CHARGED = """
+UPDATE credits_balance b SET charged_on = c.last_on, month_charged = c.in_month, day_charged = c.in_day
+FROM (SELECT account_id, last_on, sum(amount)::bigint AS in_month,
+             (sum(amount) FILTER (WHERE charged_on = last_on))::bigint AS in_day
+      FROM (SELECT h.account_id, t.amount, (t.created_at AT TIME ZONE 'UTC')::date AS charged_on,
+                   max((t.created_at AT TIME ZONE 'UTC')::date) OVER (PARTITION BY h.account_id) AS last_on
+            FROM credits_transfer t JOIN credits_hold h ON h.id = t.hold_id
+            WHERE t.code IN ('settle', 'overrun_debt')
+              AND t.created_at >= date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') charges
+      GROUP BY account_id, last_on) c
+WHERE b.account_id = c.account_id;
+"""
 
 
 def _text(folder: Path, names: list[str]) -> str:
@@ -44,5 +57,5 @@ class Migration(migrations.Migration):
             DROP_BEFORE + _text(FOLDER, FILES),
             DROP + _text(BEFORE, ["fund_lot", "place_holds", "close_holds"]),
         ),
-        migrations.RunSQL(OWED, migrations.RunSQL.noop),
+        migrations.RunSQL(OWED + CHARGED, migrations.RunSQL.noop),
     ]
