@@ -5,6 +5,7 @@ the middleware `Problems` those that Django itself answers (no such address, a b
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,7 +17,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from rest_framework import exceptions as drf
 
 from broker_project.request_ids import id_of
-from credits.errors import InsufficientCredits, NoWallet
+from credits.errors import BudgetExceeded, InsufficientCredits, NoWallet, Paced
 from credits.pricing import decimal_text
 from jobs import admission
 from jobs.api import refusals
@@ -24,6 +25,7 @@ from jobs.replays import NotReplayable, VersionChanged
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
+BUDGET_RETRY_SECONDS = 60  # a closing gives held credits back, or the period ends: neither is known beforehand
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ PROBLEMS: Mapping[str, Problem] = {
     "validation": Problem(422, "The request does not say something that can be done"),
     "idempotency-key-reused": Problem(422, "The Idempotency-Key was used for another request"),
     "price-exceeds-max": Problem(422, "The price is above max_price"),
+    "quota-exceeded": Problem(429, "A limit of the tenant, or of all, is reached for now", retry=True),
     "internal": Problem(500, "Something went wrong here; nothing was done"),
     "temporary-reduced-capacity": Problem(
         503, "Not available now; repeat it with the same Idempotency-Key", retry=True
@@ -70,6 +73,13 @@ def _said(_error: Any) -> dict[str, Any]:
     return {}
 
 
+def _budget(error: BudgetExceeded) -> dict[str, Any]:
+    """What is used by all tenants together is nobody's to know."""
+    own = {"budget": decimal_text(error.budget), "used": decimal_text(error.used)} if error.whose == "tenant" else {}
+    return {"quota": f"{error.period} budget", "required": decimal_text(error.required), **own,
+            "retry_after_seconds": BUDGET_RETRY_SECONDS}  # fmt: skip
+
+
 # What was raised → code of the problem, members beside the common ones. The first class that fits decides.
 TABLE: tuple[tuple[type[Exception], str, Callable[[Any], dict[str, Any]]], ...] = (
     (refusals.InvalidFields, "validation", lambda e: _faults(e.fields)),
@@ -85,6 +95,8 @@ TABLE: tuple[tuple[type[Exception], str, Callable[[Any], dict[str, Any]]], ...] 
      lambda e: {"price": decimal_text(e.price), "max_price": decimal_text(e.max_price)}),
     (InsufficientCredits, "insufficient-credits",
      lambda e: {name: decimal_text(getattr(e, name)) for name in ("required", "available", "held")}),
+    (BudgetExceeded, "quota-exceeded", _budget),
+    (Paced, "quota-exceeded", lambda e: {"quota": "pace", "retry_after_seconds": math.ceil(e.seconds)}),
     (NoWallet, "insufficient-credits", lambda _: {"available": decimal_text(0), "held": decimal_text(0)}),
     (refusals.JobFailed, "job-failed", lambda e: {"state": e.state, "error": e.error}),
     (NotReplayable, "not-replayable", lambda e: {"state": e.state}),
@@ -129,7 +141,8 @@ def problem(request: HttpRequest, code: str, members: Mapping[str, Any]) -> Http
         address = f"/problems/{code}"
     body = {"type": address, "title": kind.title, "status": kind.status, "code": code, **members,
             "request_id": id_of(request)}  # fmt: skip
-    headers = {"Cache-Control": "private, no-store", **({"Retry-After": RETRY_SECONDS} if kind.retry else {})}
+    wait = str(members.get("retry_after_seconds", RETRY_SECONDS))
+    headers = {"Cache-Control": "private, no-store", **({"Retry-After": wait} if kind.retry else {})}
     content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
     length = {"Content-Length": str(len(content))}
     return HttpResponse(content, status=kind.status, content_type=CONTENT_TYPE, headers={**headers, **length})

@@ -41,7 +41,7 @@ RULES: dict[str, str] = {
         SELECT 'hold ' || h.id AS subject, h.overrun AS found, coalesce(t.amount, 0) AS expected
         FROM credits_hold h
         LEFT JOIN (SELECT hold_id, sum(amount) AS amount FROM credits_transfer
-                   WHERE code IN ('overrun_absorb', 'overrun_debt') GROUP BY hold_id) t ON t.hold_id = h.id
+                   WHERE code IN ('overrun_absorb', 'overrun_debt', 'overrun_spent') GROUP BY hold_id) t ON t.hold_id = h.id
         WHERE h.overrun <> coalesce(t.amount, 0)
     """,
     "P5.one_settle_per_hold": """

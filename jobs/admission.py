@@ -41,11 +41,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Quote:
-    """What a request would hold, in micro-credits, and its weight in the line."""
+    """What a request would hold and an attempt use of an upstream account, in micro-credits; its weight in the line."""
 
     type: JobType
     price: int
     weight: float
+    cost: int
 
 
 class InvalidField(Exception):
@@ -107,6 +108,7 @@ def submit(tenant: Tenant, request: Request, key: str, fingerprint: bytes) -> tu
         start_deadline=Now() + timedelta(milliseconds=deadline_ms) if deadline_ms else None,
         max_attempts=request.max_attempts or int({**DEFAULT_RETRY, **quoted.type.retry}["attempts"]),
         price=quoted.price if tenant.billing == Tenant.Billing.CREDITS else 0,
+        cost=quoted.cost,
         price_version=quoted.type.version,
         settle=quoted.type.settle,
         overrun=quoted.type.overrun,
@@ -135,10 +137,14 @@ def quote(tenant: Tenant, request: Request) -> Quote:
     if size > job_type.max_payload_bytes:
         raise PayloadTooLarge(size, job_type.max_payload_bytes)
     _check_schema(job_type, request.payload)
-    price = _price(tenant, job_type, request)
+    names = _names(tenant, request)
+    of_type = _priced(job_type.price, PRICE_NAMES, names)
+    own = tenant.prices.get(job_type.name)
+    price = _micro(_priced(own, TENANT_PRICE_NAMES, {**names, "price": of_type}) if own else of_type)
+    cost = _micro(_priced(job_type.cost, PRICE_NAMES, names) if job_type.cost else of_type)
     if request.max_price is not None and price > request.max_price:
         raise PriceExceedsMax(price, request.max_price)
-    return Quote(job_type, price, _weight(tenant, job_type, request))
+    return Quote(job_type, price, _weight(tenant, job_type, request), cost)
 
 
 def known(tenant: Tenant, key: str, fingerprint: bytes) -> Job | None:
@@ -188,15 +194,19 @@ def _names(tenant: Tenant, request: Request) -> dict[str, Any]:
     return {"payload": request.payload, "job": job, "tenant": {"name": tenant.name}}
 
 
-def _price(tenant: Tenant, job_type: JobType, request: Request) -> int:
-    """The type's price, then the tenant's own over it; rounded up once. An unusable one is the payload's fault."""
-    names = _names(tenant, request)
+def _priced(source: str, allowed: frozenset[str], names: dict[str, Any]) -> Any:
+    """What the expression says, in credits. That it says nothing is the payload's fault."""
     try:
-        price = compile_expression(job_type.price, PRICE_NAMES).evaluate(names)
-        if own := tenant.prices.get(job_type.name):
-            price = compile_expression(own, TENANT_PRICE_NAMES).evaluate({**names, "price": price})
+        return compile_expression(source, allowed).evaluate(names)
+    except ExpressionError as error:
+        raise InvalidField("/payload", f"it cannot be priced: {error}") from error
+
+
+def _micro(price: Any) -> int:
+    """Rounded up, once. An unusable price is the payload's fault."""
+    try:
         return pricing.to_micro(price)
-    except (ExpressionError, PriceError) as error:
+    except PriceError as error:
         raise InvalidField("/payload", f"it cannot be priced: {error}") from error
 
 

@@ -5,7 +5,7 @@ Each rule holds in every committed state, so the audit may run under load. What 
 no rule.
 """
 
-from jobs.states import ACCEPTED, CALLING, INTENDED, JOB, PARTIAL, SUCCEEDED
+from jobs.states import ACCEPTED, CALLING, INTENDED, JOB, NOT_EXECUTED, PARTIAL, SUCCEEDED
 from statemachine.audit import history_rules
 
 TERMINAL = "(" + ", ".join(f"'{state}'" for state in JOB.terminal) + ")"
@@ -157,6 +157,35 @@ MONEY = {
                'released: the job runs again' AS expected
         FROM credits_hold h JOIN jobs_job j ON j.id = h.job_id
         WHERE h.attempt = 0 AND h.run < j.run AND h.status <> 'released'
+    """,
+    "P5.open_attempt_alone_holds_of_its_account": """
+        SELECT 'hold ' || h.id || ' job ' || h.job_id || ' attempt ' || h.attempt AS subject,
+               CASE WHEN a.id IS NULL THEN 'no such attempt' ELSE 'an attempt that is over' END AS found,
+               'an attempt whose consequences are not drawn' AS expected
+        FROM credits_hold h
+        LEFT JOIN jobs_attempt a ON a.job_id = h.job_id AND a.number = h.attempt AND a.run = h.run
+        WHERE h.attempt > 0 AND h.status = 'open' AND (a.id IS NULL OR a.finished_at IS NOT NULL)
+    """,
+    "P5.executed_attempt_is_charged_to_its_account": f"""
+        SELECT 'hold ' || h.id || ' job ' || h.job_id || ' attempt ' || h.attempt AS subject, h.status AS found,
+               CASE a.verdict WHEN '{NOT_EXECUTED}' THEN 'released' ELSE 'captured' END AS expected
+        FROM credits_hold h
+        JOIN jobs_attempt a ON a.job_id = h.job_id AND a.number = h.attempt AND a.run = h.run
+        WHERE h.attempt > 0 AND a.finished_at IS NOT NULL
+          AND h.status <> CASE a.verdict WHEN '{NOT_EXECUTED}' THEN 'released' ELSE 'captured' END
+    """,
+    "P5.account_hold_is_of_the_attempts_account": """
+        SELECT 'hold ' || h.id || ' attempt ' || a.id AS subject, c.ledger || ' ' || c.owner_id AS found,
+               'resource:' || r.pool_id || ' ' || a.account_id AS expected
+        FROM credits_hold h JOIN credits_account c ON c.id = h.account_id
+        JOIN jobs_attempt a ON a.job_id = h.job_id AND a.number = h.attempt AND a.run = h.run
+        JOIN pool_resource r ON r.id = a.resource_id
+        WHERE h.attempt > 0 AND (c.owner_id, c.ledger) IS DISTINCT FROM (a.account_id, 'resource:' || r.pool_id)
+    """,
+    "P7.unaffordable_job_stands_in_no_line": """
+        SELECT 'job ' || id AS subject, state || ', turn ' || coalesce(turn::text, 'none') AS found,
+               'pending, no turn, a time to look again' AS expected
+        FROM jobs_job WHERE unaffordable AND state = 'pending' AND (turn IS NOT NULL OR due_at IS NULL)
     """,
     "P5.unsuccessful_job_is_not_charged": """
         SELECT 'job ' || j.id AS subject, coalesce(h.status, 'no hold') || ', charged ' || j.charged AS found,

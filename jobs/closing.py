@@ -8,11 +8,12 @@ from uuid import UUID
 from django.db.models import F
 from django.db.models.functions import Now
 
-from credits import ledger, pricing
+from credits import ledger, pricing, upstream_accounts
+from credits.upstream_accounts import AttemptEnd
 from jobs import journal, turns
 from jobs.models import Job
 from jobs.queries import endings
-from jobs.states import JOB
+from jobs.states import JOB, NOT_EXECUTED
 from jobs.verdicts import Decision, decide
 from statemachine.machine import Moved
 from statemachine.sql import Row
@@ -20,6 +21,7 @@ from upstream.expressions import SETTLE_NAMES, ExpressionError, compile_expressi
 from webhooks import outbox
 from webhooks.models import Event
 
+MOST_OVERRUN = 10  # times what was held; above it the usage is not believed, and nobody pays for it
 _TERMINAL = {"finished_at": "clock_timestamp()"}
 
 
@@ -37,6 +39,7 @@ def close(cases: Sequence[Row]) -> int:
     moved += _retry(by_verb.get("retry", []))
     make_room([case for case in cases if case["capped"]])
     endings.mark_finished([case["attempt_id"] for case in cases])
+    _charge_accounts([case for case in cases if case["tracks_credits"]])
     return moved
 
 
@@ -80,6 +83,13 @@ def make_room(ended: Iterable[Mapping[str, Any]]) -> None:
         turns.give(pool_id, sorted(tenant_ids))
 
 
+def give_back_to_accounts(attempts: Sequence[Row], why: str) -> None:
+    """What these attempts, which were never sent, had set aside of their upstream accounts."""
+    upstream_accounts.close(
+        [AttemptEnd(attempt["job_id"], attempt["run"], attempt["number"], None) for attempt in attempts], why
+    )
+
+
 def request_cancel(job_id: UUID) -> None:
     """A processing job is asked to stop; its attempt's end decides."""
     Job.objects.filter(pk=job_id, state="processing", cancel_requested_at=None).update(
@@ -95,17 +105,19 @@ def _complete(cases: list[Row]) -> int:
         for case in cases
     ]
     settled = {closed.job_id: closed for closed in ledger.settle(closings)}
+    flags = {}
     for case in cases:
         over = settled[case["id"]].overrun if case["id"] in settled else 0
         above = f"usage above the hold, {case['overrun']}: {over / pricing.MICRO:g}" if over else ""
         if why := charges[case["id"]][1] or above:
             journal.flagged(case, why)
+        flags[case["id"]] = why
     rows = [
         {
             "id": case["id"],
             "result": case["result"],
             "charged": settled[case["id"]].captured if case["id"] in settled else 0,
-            "flagged": charges[case["id"]][1],
+            "flagged": flags[case["id"]],
             "tries": case["tries"] + 1,
         }
         for case in cases
@@ -139,10 +151,36 @@ def _retry(cases: list[tuple[Row, Decision]]) -> int:
     return len(JOB.take("retry", rows, columns={"turn": "NULL"}))
 
 
+def _charge_accounts(cases: Sequence[Row]) -> None:
+    """What each attempt took of its upstream account; one that was not executed took nothing."""
+    ends = [
+        AttemptEnd(
+            case["id"], case["attempt_run"], case["number"], None if case["verdict"] == NOT_EXECUTED else _spent(case)
+        )
+        for case in cases
+    ]
+    upstream_accounts.close(ends)
+
+
+def _spent(case: Row) -> int:
+    """By what the upstream said that it took; else, where no cost is declared, by what the usage costs; else as expected.
+
+    A failure that says nothing of usage is taken to have used what was expected: a reading tells if it did not.
+    """
+    if case["reported_cost"] is not None:
+        try:
+            return pricing.to_micro(case["reported_cost"])
+        except pricing.PriceError:
+            return int(case["cost"])
+    if not case["has_cost"] and case["settle"] and case["units"] is not None:
+        return _charge(case)[0]
+    return int(case["cost"])
+
+
 def _charge(case: Row) -> tuple[int, str]:
-    """What a completed job costs, in micro-credits, and what to flag. Unusable usage costs what was held."""
+    """What a completed job costs, in micro-credits, and what to flag. Unusable or absurd usage costs what was held."""
     if not case["settle"]:
-        return case["price"], ""
+        return case["price"], case["usage_problem"]
     known = {
         "payload": case["payload"],
         "job": {"id": str(case["id"]), "type": case["type"], "attempt": case["number"], "metadata": case["metadata"]},
@@ -152,9 +190,14 @@ def _charge(case: Row) -> tuple[int, str]:
         "price": case["price"] / pricing.MICRO,
     }
     try:
-        return pricing.to_micro(compile_expression(case["settle"], SETTLE_NAMES).evaluate(known)), ""
+        charge = pricing.to_micro(compile_expression(case["settle"], SETTLE_NAMES).evaluate(known))
     except (ExpressionError, pricing.PriceError) as error:
         return case["price"], f"settle: {error}"[:500]
+    if 0 < case["price"] * MOST_OVERRUN < charge:
+        return case[
+            "price"
+        ], f"absurd usage: {pricing.decimal_text(charge)} for {pricing.decimal_text(case['price'])} held"
+    return charge, case["usage_problem"]
 
 
 def _tell(moved: Sequence[Moved], cases: Sequence[Row], errors: dict[UUID, Any]) -> int:

@@ -90,7 +90,10 @@ class Finding:
         """The attempt's last columns."""
         known = {
             name: _storable(getattr(self.outcome, name))
-            for name in ("verdict", "error_class", "error_code", "error_message", "retry_after_ms", "units", "result")
+            for name in (
+                *("verdict", "error_class", "error_code", "error_message", "retry_after_ms"),
+                *("units", "cost", "usage_problem", "result"),
+            )
         }
         reference = _storable(self.outcome.reference) or self.flight.row["reference"]
         known["error_code"] = known["error_code"][:LONGEST_CODE]

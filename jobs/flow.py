@@ -12,7 +12,7 @@ from typing import Any
 from django.dispatch import receiver
 
 from jobs import redis_hints, wakes
-from jobs.queries import claim, line, missed
+from jobs.queries import affording, claim, line, missed
 from jobs.signals import attempt_doubted, attempt_ended, job_moved
 from jobs.states import JOB
 from pool.signals import resource_moved
@@ -85,9 +85,10 @@ FLOW = (
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
     Step("come_due", ("job retry",), _jobs, lambda: _set(missed.jobs_come_due()), at="due_at"),
+    Step("afford", (), _jobs, lambda: _set(affording.affordable_again())),
     Step(
         "promote",
-        ("job assign", "job come_due"),
+        ("job assign", "job come_due", "job park"),
         _short_lines,
         lambda: [(row["pool_id"], row["tenant_ids"]) for row in line.owed()],
     ),

@@ -28,6 +28,11 @@ class JobType(models.Model):
     price = models.TextField(help_text="CEL, in credits: what is held at submit.")
     settle = models.TextField(blank=True, help_text="CEL, in credits: what is charged. Empty: all that was held.")
     overrun = models.CharField(max_length=10, default="absorb")
+    cost = models.TextField(
+        blank=True,
+        db_default="",
+        help_text="CEL, in the account's credits: what an attempt uses of it. Empty: the price.",
+    )
     weight = models.TextField(default="1", help_text="For fairness: a number or CEL.")
     payload_schema = models.JSONField(default=dict, blank=True)
     max_payload_bytes = models.PositiveIntegerField(default=256_000)
@@ -65,6 +70,10 @@ class Job(models.Model):
     weight = models.FloatField(default=1.0)
     turn = models.FloatField(null=True, help_text="Set by promotion; kept while the job runs.")
     due_at = models.DateTimeField(null=True, help_text="No turn before: run_at, or the end of a back-off.")
+    unaffordable = models.BooleanField(
+        db_default=False,
+        help_text="No upstream account can pay for it now; looked at again when one can, or at due_at.",
+    )
     start_deadline = models.DateTimeField(null=True)
 
     attempts = models.PositiveIntegerField(default=0, help_text="Attempts opened, over all runs.")
@@ -75,6 +84,7 @@ class Job(models.Model):
 
     price = models.BigIntegerField(help_text="Held at submit.")
     price_version = models.PositiveIntegerField(default=1, help_text="Version of the type it was priced by.")
+    cost = models.BigIntegerField(db_default=0, help_text="What an attempt is expected to use of an upstream account.")
     settle = models.TextField(blank=True, help_text="The type's settle expression as it was at submit.")
     overrun = models.CharField(max_length=10, default="absorb")
     charged = models.BigIntegerField(default=0)
@@ -122,6 +132,9 @@ class Job(models.Model):
             ),
             models.Index(fields=["due_at"], condition=Q(state="pending", due_at__isnull=False), name="job_due"),
             models.Index(
+                fields=["pool", "cost"], condition=Q(state="pending", unaffordable=True), name="job_unaffordable"
+            ),
+            models.Index(
                 fields=["start_deadline"],
                 condition=Q(state="pending", start_deadline__isnull=False),
                 name="job_deadline",
@@ -166,6 +179,8 @@ class Attempt(models.Model):
     error_message = models.TextField(blank=True)
     retry_after_ms = models.BigIntegerField(null=True)
     units = models.FloatField(null=True)
+    cost = models.FloatField(null=True, help_text="What the upstream says it took of the account, in its credits.")
+    usage_problem = models.TextField(blank=True, db_default="", help_text="Why its usage could not be believed.")
     result = models.JSONField(null=True)
     reference = models.TextField(blank=True)
     holder = models.TextField(blank=True, help_text="The worker that calls.")

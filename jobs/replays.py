@@ -17,7 +17,8 @@ NEW_RUN = {
     "price": f"CASE (SELECT billing FROM tenants_tenant c WHERE c.id = t.tenant_id) "
     f"WHEN '{Tenant.Billing.NONE}' THEN 0 ELSE t.price END",
     **dict.fromkeys(("tries", "crashes", "charged"), "0"),
-    **dict.fromkeys(("flagged",), "''"),
+    "flagged": "''",
+    "unaffordable": "false",
     **dict.fromkeys(
         (
             "turn",

@@ -92,6 +92,7 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "expire": transitions.expire,
     "release": sessions.release,
     "come_due": transitions.come_due,
+    "afford": transitions.afford,
     "promote": transitions.promote,
     "assign": _assign,
     "dispatch": calls.dispatch,

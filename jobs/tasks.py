@@ -5,7 +5,7 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import calls, sweep, transitions, wakes
+from jobs import calls, sweep, telling, transitions, wakes
 from pool import transitions as sessions
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
@@ -48,6 +48,11 @@ def come_due(job_ids: list[str]) -> None:
     transitions.come_due(_uuids(job_ids))
 
 
+@shared_task(name="jobs.afford")
+def afford(job_ids: list[str]) -> None:
+    transitions.afford(_uuids(job_ids))
+
+
 @shared_task(name="jobs.unassign")
 def unassign(job_ids: list[str]) -> None:
     transitions.unassign(_uuids(job_ids))
@@ -70,11 +75,15 @@ def run_sweep() -> None:
 
 @shared_task(name="jobs.keep_credits")
 def keep_credits() -> None:
-    """What has expired is taken, and what comes again is granted. Not needed for right: a hold expires what it touches."""
+    """What has expired is taken, what comes again is granted, what expires soon is told.
+
+    Not needed for right: a hold expires what it touches.
+    """
     for _ in range(MOST_ROUNDS):
         if not ledger.expire_due(WALLETS_OF_A_ROUND):
             break
     allowances.grant_allowances()
+    telling.credits_expire_soon()
 
 
 def _uuids(job_ids: list[str]) -> list[UUID]:

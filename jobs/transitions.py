@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import closing, journal, replays, turns
+from jobs import affording, closing, journal, replays, telling, turns
 from jobs.findings import Finding, Flight
 from jobs.models import Job
 from jobs.queries import attempts, claim, endings, flights
@@ -21,7 +21,7 @@ from jobs.signals import announce_attempts, attempt_doubted, attempt_ended
 from jobs.states import JOB
 from pool import transitions as sessions
 from pool.states import RESOURCE
-from statemachine.sql import tell
+from statemachine.sql import Row, tell
 
 logger = logging.getLogger(__name__)
 BATCH = claim.BATCH
@@ -33,13 +33,13 @@ def submit(job: Job) -> Job:
     """∅ → PENDING: the job is stored and its price held; where its tenant has room it gets a turn at once.
 
     Inserts job and hold, then locks the tenant's balance, then counts and promotes: a second submit of the tenant waits
-    at the balance. Raises IntegrityError when the idempotency key is taken, InsufficientCredits when the price is not
-    covered; then nothing is stored.
+    at the balance. Raises IntegrityError when the idempotency key is taken, InsufficientCredits, BudgetExceeded or Paced
+    when the price cannot be held; then nothing is stored.
     """
     with transaction.atomic():
         tell("submit", lock_timeout="2s")
         job.save(force_insert=True)
-        _pay(job)
+        _pay(job, paced=True)
         turns.give(job.pool_id, [job.tenant_id])
     return job
 
@@ -59,8 +59,11 @@ def assign(pool_id: int) -> int:
     """PENDING → ASSIGNED: the next turns get free sessions, each with an open attempt and a lease. Returns how many.
 
     One statement; locks turns and sessions with SKIP LOCKED, then the pool row. A second caller takes the next ones.
+    Where upstream accounts have a balance see `affording`.
     """
     rows = claim.claim(pool_id, settings.LEASE_SECONDS)
+    if rows is None:
+        rows = affording.assign(pool_id, settings.LEASE_SECONDS, REVIEW_SECONDS)
     JOB.announce("assign", rows)
     return len(rows)
 
@@ -78,7 +81,7 @@ def unassign(job_ids: Sequence[UUID], why: str = "worker_lost") -> int:
                              AND a.lease_until <= clock_timestamp())""",
             cause=why,
         )
-        _abandon([job.id for job in moved], why)
+        closing.give_back_to_accounts(_abandon([job.id for job in moved], why), why)
     return len(moved)
 
 
@@ -172,6 +175,11 @@ def come_due(job_ids: Sequence[UUID]) -> int:
     return turns.stand_in_line(job_ids)
 
 
+def afford(job_ids: Sequence[UUID]) -> int:
+    """PENDING stays PENDING: an upstream account can pay for these jobs by now; they stand in line again."""
+    return turns.stand_in_line_again(job_ids)
+
+
 def expire(job_ids: Sequence[UUID]) -> int:
     """PENDING → FAILED: its deadline for the first start passed.
 
@@ -195,10 +203,11 @@ def cancel(job_id: UUID) -> bool:
     """
     with transaction.atomic():
         endings.lock([job_id])
-        _abandon([job_id], "cancelled")
+        abandoned = _abandon([job_id], "cancelled")
         cancelled = closing.give_up("cancel", [job_id], code="cancelled", message="cancelled on request")
         if not cancelled:
             closing.request_cancel(job_id)
+        closing.give_back_to_accounts(abandoned, "cancelled")  # after the tenant's balance, as everywhere
         return bool(cancelled)
 
 
@@ -207,7 +216,8 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
 
     `seen`: only while the job has this version. Locks the job, then the tenant's balance, where it is held and counted; a
     second caller waits at the job and finds it pending. Raises NotReplayable (it has not failed, an attempt is
-    unresolved, its type or tenant is closed), VersionChanged, InsufficientCredits; then nothing has changed.
+    unresolved, its type or tenant is closed), VersionChanged, InsufficientCredits, BudgetExceeded; then nothing has
+    changed.
     """
     row = {"id": job_id} if seen is None else {"id": job_id, "version": seen}
     with transaction.atomic():
@@ -224,18 +234,21 @@ def dismiss(job_ids: Sequence[UUID]) -> int:
     return endings.dismiss(job_ids)
 
 
-def _pay(job: Job) -> None:
+def _pay(job: Job, paced: bool = False) -> None:
     """Holds the price of this run; of a tenant that is not billed only the wallet is locked, for the count that follows."""
     if job.tenant.billing == job.tenant.Billing.CREDITS:
-        ledger.hold(job.tenant_id, [ledger.HoldRequest(job.id, job.run, job.price)], REVIEW_SECONDS)
+        wanted = [ledger.HoldRequest(job.id, job.run, job.price)]
+        if ledger.hold(job.tenant_id, wanted, REVIEW_SECONDS, paced=paced):
+            telling.credits_are_low(job.tenant, job)
     else:
         ledger.lock_wallets([job.tenant_id])
 
 
-def _abandon(job_ids: Sequence[UUID], why: str) -> None:
-    """Ends attempts that were never sent and frees their sessions."""
+def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
+    """Ends attempts that were never sent and frees their sessions; rows are the attempts."""
     abandoned = attempts.abandon(job_ids, why)
     sessions.let_go("unreserve", [{"id": attempt["resource_id"], "fence": attempt["fence"]} for attempt in abandoned])
+    return abandoned
 
 
 def _end(findings: Sequence[Finding]) -> None:

@@ -16,7 +16,7 @@ from statemachine.sql import Row, fetch
 def give(pool_id: int, tenant_ids: Sequence[int]) -> int:
     """Gives turns to the next jobs of these tenants, whose wallets the caller has locked. Returns how many."""
     rows = [row for room in line.room(pool_id, tenant_ids) for row in line.give_turns(pool_id, room)]
-    _announce("promote", rows)
+    announce("promote", rows)
     return len(rows)
 
 
@@ -27,15 +27,30 @@ def stand_in_line(job_ids: Sequence[UUID]) -> int:
         WITH due AS (
             SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'pending' AND due_at <= clock_timestamp()
             ORDER BY id FOR NO KEY UPDATE)
-        UPDATE jobs_job j SET due_at = NULL FROM due WHERE j.id = due.id
+        UPDATE jobs_job j SET due_at = NULL, unaffordable = false FROM due WHERE j.id = due.id
         RETURNING j.id, j.pool_id, j.tenant_id, j.turn, j.due_at""",
         [list(job_ids)],
     )
-    _announce("come_due", rows)
+    announce("come_due", rows)
     return len(rows)
 
 
-def _announce(verb: str, rows: Sequence[Row]) -> None:
+def stand_in_line_again(job_ids: Sequence[UUID]) -> int:
+    """Jobs that an upstream account can pay for by now stand in line again; a second caller finds them there."""
+    rows = fetch(
+        """
+        WITH able AS (
+            SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'pending' AND unaffordable
+            ORDER BY id FOR NO KEY UPDATE)
+        UPDATE jobs_job j SET due_at = NULL, unaffordable = false FROM able WHERE j.id = able.id
+        RETURNING j.id, j.pool_id, j.tenant_id, j.turn, j.due_at""",
+        [list(job_ids)],
+    )
+    announce("come_due", rows)
+    return len(rows)
+
+
+def announce(verb: str, rows: Sequence[Row]) -> None:
     """A turn or a place in line is no move of the machine, but wakes the same receivers."""
     if rows:
         moved = [Moved(row["id"], "pending", row) for row in rows]

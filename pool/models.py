@@ -23,6 +23,9 @@ class Pool(models.Model):
     cooldown_ms = models.PositiveIntegerField(default=0, help_text="Pause after each job on a session, milliseconds.")
     upstream = models.JSONField(default=dict, help_text="adapter, base_url, headers: as in the configuration file.")
     accepting = models.BooleanField(default=True, help_text="Off: nothing new is assigned.")
+    tracks_credits = models.BooleanField(
+        db_default=False, help_text="Accounts of it have a balance: none is chosen for a job that it cannot pay for."
+    )
     virtual_time = models.FloatField(default=0.0)
     declared = models.JSONField(default=dict, blank=True, help_text="As written in the configuration file.")
     created_at = models.DateTimeField(db_default=Now())

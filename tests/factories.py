@@ -10,7 +10,7 @@ from uuid import UUID
 
 import uuid_utils.compat
 
-from credits import ledger
+from credits import ledger, upstream_accounts
 from jobs import admission, transitions
 from jobs.findings import Finding, Flight
 from jobs.models import Attempt, Job, JobType
@@ -52,6 +52,17 @@ def make_pool(sessions: int = 1, accounts: int = 1, **fields: Any) -> Pool:
         Resource.objects.bulk_create(
             Resource(pool=pool, account=account, number=session) for session in range(1, sessions + 1)
         )
+    return pool
+
+
+def make_tracked_pool(*credits_of_accounts: float | None, sessions_each: int = 1, **fields: Any) -> Pool:
+    """A pool with an account for each number of credits; None: not tracked."""
+    pool = make_pool(sessions=sessions_each, accounts=len(credits_of_accounts), tracks_credits=True, **fields)
+    for account, amount in zip(pool.accounts.order_by("id"), credits_of_accounts, strict=True):
+        if amount is not None:
+            upstream_accounts.track(pool.pk, account.pk)
+            if amount:
+                upstream_accounts.top_up(pool.pk, account.pk, round(amount * MICRO), f"opening:{account.pk}")
     return pool
 
 

@@ -32,6 +32,8 @@ class Outcome:
     `over`: is the upstream session known to be over? `verdict`: was it executed?
     `error_class` says whose fault it was: the tenant's (rejected), nobody's (busy), the credential's (auth), the
     connection's or the upstream's (transient). It may accompany `unknown`: a repeat that was refused for being busy.
+    `units` is what the upstream says was used, `cost` what it took of the account, in its credits; `usage_problem` says why
+    one of them could not be believed.
     """
 
     over: bool
@@ -39,6 +41,8 @@ class Outcome:
     error_class: ErrorClass = ""
     status: int | None = None
     units: float | None = None
+    cost: float | None = None
+    usage_problem: str = ""
     result: Any = None
     error_code: str = ""
     error_message: str = ""

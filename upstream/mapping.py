@@ -39,16 +39,16 @@ def read_answer(submit: Submit, call: Call, scope: Scope, answer: Answer, repeat
     scope.set("response", answer.as_value())
     reader = _Reader(scope)
     verdict, error_class = _verdict(submit, answer, reader)
-    result, units = None, None
+    result, usage = None, _Reader(scope)
     if verdict in ("succeeded", "partial"):
         result = answer.body if submit.result is None else reader.value(submit.result)
         if reader.problem:
             verdict, result = "unknown", None
-        elif submit.units is not None:
-            # By a reader of its own: units that make no sense do not undo a success that was verified.
-            units = _Reader(scope).units(submit.units)
-    elif verdict == "failed" and submit.units is not None:
-        units = _Reader(scope).units(submit.units)  # what a failure consumed, where the upstream says so
+    units, cost = None, None
+    if verdict in ("succeeded", "partial", "failed"):
+        # By a reader of its own: usage that makes no sense does not undo a success that was verified.
+        units = None if submit.units is None else usage.quantity(submit.units)
+        cost = None if submit.cost is None else usage.quantity(submit.cost)
     if repeat and verdict == "not_executed":
         verdict = "unknown"
     # Only an answer that tells what was executed speaks for the first sending too; a refused repeat says nothing of it.
@@ -60,6 +60,9 @@ def read_answer(submit: Submit, call: Call, scope: Scope, answer: Answer, repeat
         error_class=error_class,
         status=answer.status,
         units=units,
+        cost=cost,
+        # A failure need not say what it used.
+        usage_problem="" if verdict == "failed" else redacted(usage.problem, call, MAX_ERROR_LENGTH),
         result=result,
         error_code=redacted(code, call, MAX_CODE_LENGTH),
         error_message=redacted(message, call, MAX_ERROR_LENGTH),
@@ -146,12 +149,13 @@ class _Reader:
             self.problem = f"{expression.source[:80]}: neither true nor false"
         return value is True
 
-    def units(self, expression: Expression) -> float | None:
+    def quantity(self, expression: Expression) -> float | None:
         value = self.value(expression)
         if value is None:
+            self.problem = self.problem or f"{expression.source[:80]}: there is none"
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_UNITS:
-            self.problem = self.problem or f"{expression.source[:80]}: units are a number from 0 to 1e15"
+            self.problem = self.problem or f"{expression.source[:80]}: what was used is a number from 0 to 1e15"
             return None
         return value
 

@@ -21,7 +21,7 @@ DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TIMEOUT_MS: Final = 24 * 3_600_000
 SUBMIT_FIELDS: Final = frozenset(
     {"method", "path", "headers", "idempotent", "body", "timeout", "success", "partial", "rejected", "busy"}
-    | {"not_executed", "result", "units", "error", "reference"}
+    | {"not_executed", "result", "units", "cost", "error", "reference"}
 )
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _WITHOUT_BODY = frozenset({"GET", "DELETE"})
@@ -55,6 +55,7 @@ class Submit:
     not_executed: Expression | None
     result: Expression | None
     units: Expression | None
+    cost: Expression | None
     error: Expression | None
 
 
@@ -81,7 +82,7 @@ def _compiled(key: str) -> Submit:
     method = _method(submit)
     answer = {
         name: _optional(submit, name, RESPONSE_NAMES)
-        for name in ("success", "partial", "rejected", "busy", "not_executed", "result", "units", "error")
+        for name in ("success", "partial", "rejected", "busy", "not_executed", "result", "units", "cost", "error")
     }
     return Submit(
         method=method,

@@ -10,6 +10,7 @@ from credits.pricing import to_micro
 from upstream.spec import DEFAULT_TIMEOUT_MS
 
 Row = dict[str, Any]
+DEFAULT_PAUSE_MS = 1000  # between two submits while credits are low
 
 
 @dataclass
@@ -22,6 +23,8 @@ class Wanted:
     job_types: dict[str, Row] = field(default_factory=dict)
     tenants: dict[str, Row] = field(default_factory=dict)
     grants: dict[str, int] = field(default_factory=dict)  # tenant → micro-credits
+    top_ups: dict[tuple[str, str], int] = field(default_factory=dict)  # account → micro-credits
+    ceiling: Row | None = None  # None: the file says nothing of budgets of all tenants
 
 
 def rows(written: Mapping[str, Any], parsed: Mapping[str, Any]) -> Wanted:
@@ -35,13 +38,33 @@ def rows(written: Mapping[str, Any], parsed: Mapping[str, Any]) -> Wanted:
             key = (name, account_name)
             wanted.accounts[key] = _account(account, accounts[account_name] or {})
             wanted.credentials[key] = account["credential"] or ""
+            if account["credits"] is not None:
+                wanted.top_ups[key] = to_micro(account["credits"])
     for name, job_type in parsed["job_types"].items():
         wanted.job_types[name] = _job_type(job_type, written["job_types"][name])
     for name, tenant in parsed["tenants"].items():
         wanted.tenants[name] = _tenant(tenant, written["tenants"][name] or {})
         if tenant["credits"]:
             wanted.grants[name] = to_micro(tenant["credits"])
+    if parsed["budgets"] is not None:
+        wanted.ceiling = _budgets(parsed["budgets"])
     return wanted
+
+
+def _budgets(budgets: Row | None) -> Row:
+    """Micro-credits; None: no budget."""
+    found = budgets or {}
+    return {
+        f"{period}_budget": None if found.get(period) is None else to_micro(found[period])
+        for period in ("day", "month")
+    }
+
+
+def _low_credits(low: Row | None) -> Row:
+    if low is None or low["below"] is None:
+        return {"low_below": None, "low_pause_ms": DEFAULT_PAUSE_MS}
+    limit, per_ms = low["submit_rate"]
+    return {"low_below": to_micro(low["below"]), "low_pause_ms": -(-per_ms // limit)}
 
 
 def _pool(pool: Row, written: Row) -> Row:
@@ -74,6 +97,7 @@ def _job_type(job_type: Row, written: Row) -> Row:
         "price": job_type["price"],
         "settle": job_type["settle"],
         "overrun": job_type["overrun"],
+        "cost": job_type["cost"],
         "weight": job_type["weight"],
         "payload_schema": job_type["payload_schema"],
         "max_payload_bytes": job_type["max_payload"],
@@ -109,6 +133,8 @@ def _tenant(tenant: Row, written: Row) -> Row:
         "job_types": tenant["job_types"],
         "prices": tenant["prices"],
         "pools": {name: own for name, own in pools.items() if own},
+        **_budgets(tenant["budgets"]),
+        **_low_credits(tenant["low_credits"]),
         "require_idempotency_key": tenant["require_idempotency_key"],
         "accepting": True,
         "declared": written,

@@ -103,20 +103,20 @@ SUBMIT = {
     **request(SUBMIT_NAMES),
     "idempotent": Field(value_of(flag), False),
     **answers(RESPONSE_NAMES, "success", "partial", "rejected", "busy", "not_executed"),
-    **answers(RESPONSE_NAMES, "result", "units", "error", "reference"),
+    **answers(RESPONSE_NAMES, "result", "units", "cost", "error", "reference"),
 }
 POLL = {
     **request(FOLLOW_NAMES),
     "every": Field(duration(100)),
     "fallback": Field(duration(100)),
     **answers(FOLLOW_RESPONSE_NAMES, "running", "success", "partial", "failed"),
-    **answers(FOLLOW_RESPONSE_NAMES, "progress", "result", "units", "error"),
+    **answers(FOLLOW_RESPONSE_NAMES, "progress", "result", "units", "cost", "error"),
 }
 CANCEL = {**request(FOLLOW_NAMES), **answers(FOLLOW_RESPONSE_NAMES, "success")}
 FIND = {
     **request(FOLLOW_NAMES),
     **answers(FOLLOW_RESPONSE_NAMES, "missing", "running", "success", "partial", "failed"),
-    **answers(FOLLOW_RESPONSE_NAMES, "result", "units", "error", "reference"),
+    **answers(FOLLOW_RESPONSE_NAMES, "result", "units", "cost", "error", "reference"),
 }
 CLEANUP = {
     **request(SUBMIT_NAMES),
@@ -143,7 +143,7 @@ ACCOUNT = {
     ),
     "base_url": Field(value_of(base_url), ""),
     "vars": Field(map_of(anything), {}),
-    "credits": later(number()),
+    "credits": Field(number()),
     "rate_limit": later(value_of(rate_limit)),
     "rates": later(
         map_of(
@@ -214,6 +214,7 @@ JOB_TYPE = {
     "price": Field(price, required='what a job costs, an expression such as "10 + 2 * payload.seconds"'),
     "settle": Field(amount_or_expression(SETTLE_NAMES), ""),
     "overrun": Field(choice("absorb", "debt"), "absorb"),
+    "cost": Field(amount_or_expression(PRICE_NAMES), ""),
     "payload_schema": Field(json_schema, {}),
     "max_payload": Field(size(MOST_PAYLOAD_BYTES), 256_000),
     "start_deadline": Field(duration(1)),
@@ -246,6 +247,8 @@ JOB_TYPE = {
     ),
 }
 
+BUDGETS = table({"day": Field(number()), "month": Field(number())})
+
 TENANT = {
     "share": Field(number(above=True), 1.0),
     "credits": Field(number()),
@@ -255,7 +258,17 @@ TENANT = {
     "max_pending": later(whole()),
     "max_priority": Field(whole(-1000, 1000), 100),
     "submit_rate": later(value_of(rate_limit)),
-    "budgets": later(table({"day": Field(number()), "month": Field(number())})),
+    "budgets": Field(BUDGETS),
+    "low_credits": Field(
+        table(
+            {
+                "below": Field(
+                    number(above=True), required="with fewer credits available the tenant is told, and paced"
+                ),
+                "submit_rate": Field(value_of(rate_limit), [1, 1000]),
+            }
+        )
+    ),
     "job_types": Field(list_of(value_of(text))),
     "prices": Field(map_of(amount_or_expression(TENANT_PRICE_NAMES)), {}),
     "pools": Field(
@@ -269,5 +282,6 @@ FILE = table(
         "pools": Field(map_of(table(POOL)), {}),
         "job_types": Field(map_of(table(JOB_TYPE)), {}),
         "tenants": Field(map_of(table(TENANT)), {}),
+        "budgets": Field(BUDGETS),
     }
 )

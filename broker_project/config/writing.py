@@ -5,8 +5,8 @@ from typing import Any
 
 from django.db.models import F
 
-from broker_project.config.plan import Change, Plan, opening_key
-from credits import ledger
+from broker_project.config.plan import Change, Plan, opening_key, opening_key_of_account
+from credits import ledger, upstream_accounts
 from jobs.models import JobType
 from pool import transitions
 from pool.models import Pool, Resource, UpstreamAccount
@@ -26,6 +26,7 @@ def write(plan: Plan) -> None:
         Pool.objects.filter(pk=change.stored.pk).update(**change.columns)
     _write_job_types(plan)
     _write_tenants(plan)
+    _track_accounts(plan.top_ups)
 
 
 def _create_pools(created: Sequence[Change]) -> None:
@@ -100,6 +101,17 @@ def _write_job_types(plan: Plan) -> None:
     JobType.objects.bulk_create([JobType(name=change.name, **with_pool(change.columns)) for change in created])
 
 
+def _track_accounts(top_ups: Mapping[tuple[str, str], int]) -> None:
+    """After the tenants: their balances come first."""
+    # Pools before the balances of their accounts, as a claim takes them.
+    Pool.objects.filter(name__in={pool for pool, _ in top_ups}, tracks_credits=False).update(tracks_credits=True)
+    for (pool_name, name), amount in sorted(top_ups.items()):
+        account = UpstreamAccount.objects.get(pool__name=pool_name, name=name)
+        upstream_accounts.track(account.pool_id, account.pk)
+        if amount:
+            upstream_accounts.top_up(account.pool_id, account.pk, amount, opening_key_of_account(pool_name, name))
+
+
 def _write_tenants(plan: Plan) -> None:
     for change in plan.of("tenant", "change", "drain"):
         Tenant.objects.filter(pk=change.stored.pk).update(**change.columns)
@@ -110,3 +122,5 @@ def _write_tenants(plan: Plan) -> None:
         ledger.open_wallet(ids[name])
     for name, amount in sorted(plan.grants.items(), key=lambda grant: ids[grant[0]]):
         ledger.grant(ids[name], amount, opening_key(name))
+    if plan.ceiling is not None:
+        ledger.set_ceiling(plan.ceiling["day_budget"], plan.ceiling["month_budget"])

@@ -8,7 +8,6 @@ from django.db.models.functions import Now
 from credits.models.guards import no_truncate
 
 TENANT_LEDGER = "tenant"
-LOWEST_FLOOR = -(10**18)  # of an upstream account: what the provider says happened, happened
 
 
 def resource_ledger(pool_id: int) -> str:

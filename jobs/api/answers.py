@@ -108,9 +108,11 @@ def job_document(row: Row) -> dict[str, Any]:
 
 
 def waiting_for(row: Row) -> str | None:
-    """What keeps a pending job: run_at, back_off, its turn, or a session."""
+    """What keeps a pending job: run_at, back_off, upstream_credits, its turn, or a session."""
     if row["state"] != "pending":
         return None
+    if row["unaffordable"]:
+        return "upstream_credits"
     if row["due_at"] is not None:
         return "back_off" if row["tries"] or row["attempts"] else "run_at"
     return "turn" if row["turn"] is None else "session"

@@ -73,7 +73,7 @@ class JobDocument(s.Serializer[Any]):
     phase = s.ChoiceField(choices=PHASES, allow_null=True,
                           help_text="Of the attempt under way; verifying: its outcome is being found out.")  # fmt: skip
     cancel_requested = s.BooleanField()
-    waiting_for = s.ChoiceField(choices=["run_at", "back_off", "turn", "session"], allow_null=True)
+    waiting_for = s.ChoiceField(choices=["run_at", "back_off", "upstream_credits", "turn", "session"], allow_null=True)
     queue = Queue(allow_null=True)
     progress = s.FloatField(allow_null=True, min_value=0, max_value=1)
     result = AnyJson(help_text="null until completed. Up to 64 kB (4 kB in lists); larger ones at result_url.")

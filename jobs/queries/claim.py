@@ -1,5 +1,6 @@
 """The claim: the next turns of a pool meet its free sessions, in one statement."""
 
+import json
 from collections.abc import Sequence
 
 from jobs.queries.line import WAITS, WINDOW
@@ -11,33 +12,43 @@ from statemachine.sql import Row, fetch
 # A literal in the SQL: `LIMIT (parameter or subquery)` is planned for 10 % of the table.
 BATCH = 10
 
-# Both sides skip what others have locked, so the claim never waits. Sessions of the least recently used account go
-# first. assign need not reach the disk: what a crash takes back is consistent, and the intent makes it durable.
-_CLAIM = f"""
-WITH told AS MATERIALIZED (
-    SELECT set_config('berth.cause', 'assign', true), set_config('berth.actor', %(actor)s, true),
-           set_config('synchronous_commit', 'off', true)),
-free AS MATERIALIZED (
-    SELECT f.*, row_number() OVER () AS n FROM (
+# Sessions of the least recently used account go first. Both sides skip what others have locked, so the claim never waits.
+FREE = f"""
         SELECT r.id, r.account_id, r.fence + 1 AS fence
         FROM pool_resource r
         JOIN (SELECT account_id, max(used_at) AS used_at FROM pool_resource WHERE pool_id = %(pool)s
               GROUP BY account_id) a ON a.account_id = r.account_id
         WHERE r.pool_id = %(pool)s AND r.state IN {RESOURCE.guard("reserve")} AND r.accepting
-          AND (SELECT accepting FROM pool_pool WHERE id = %(pool)s)
+          AND (SELECT {{allowed}} FROM pool_pool WHERE id = %(pool)s)
         ORDER BY a.used_at NULLS FIRST, r.used_at NULLS FIRST, r.id
-        LIMIT {BATCH} FOR NO KEY UPDATE OF r SKIP LOCKED) f),
-turns AS MATERIALIZED (
-    SELECT t.*, row_number() OVER () AS n FROM (
-        SELECT j.id, j.turn, j.run, j.attempts + 1 AS number
+        LIMIT {BATCH} FOR NO KEY UPDATE OF r SKIP LOCKED"""
+TURNS = f"""
+        SELECT j.id, j.turn, j.run, j.attempts + 1 AS number, j.cost
         FROM jobs_job j
         WHERE j.pool_id = %(pool)s AND j.state IN {JOB.guard("assign")} AND j.turn IS NOT NULL
         ORDER BY j.turn, j.id
-        LIMIT {BATCH} FOR NO KEY UPDATE SKIP LOCKED) t
+        LIMIT {{most}} FOR NO KEY UPDATE SKIP LOCKED"""
+
+# assign need not reach the disk: what a crash takes back is consistent, and the intent makes it durable.
+_TOLD = """
+WITH told AS MATERIALIZED (
+    SELECT set_config('berth.cause', 'assign', true), set_config('berth.actor', %(actor)s, true),
+           set_config('synchronous_commit', 'off', true)),"""
+_MEETING = f"""
+free AS MATERIALIZED (
+    SELECT f.*, row_number() OVER () AS n FROM ({FREE.format(allowed="accepting AND NOT tracks_credits")}) f),
+turns AS MATERIALIZED (
+    SELECT t.*, row_number() OVER () AS n FROM ({TURNS.format(most=BATCH)}) t
     WHERE EXISTS (SELECT 1 FROM free)),
 pairs AS MATERIALIZED (
     SELECT t.id AS job_id, t.turn, t.run, t.number, f.id AS resource_id, f.account_id, f.fence
-    FROM free f JOIN turns t ON t.n = f.n),
+    FROM free f JOIN turns t ON t.n = f.n),"""
+_GIVEN = """
+pairs AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(%(pairs)s::jsonb) AS p(
+        job_id uuid, turn double precision, run integer, number integer, resource_id bigint, account_id bigint,
+        fence bigint)),"""
+_TAKE = f"""
 moved AS (
     UPDATE jobs_job j SET state = {JOB.target("assign")}, version = j.version + 1, attempts = p.number,
            assigned_at = clock_timestamp()
@@ -63,16 +74,29 @@ opened AS (
     SELECT p.job_id, p.resource_id, p.account_id, p.run, p.number, 'job.' || p.job_id || '.a' || p.number, p.fence,
            '{INTENDED}', '', '', '', '', '', '', 0, clock_timestamp() + make_interval(secs => %(lease)s)
     FROM pairs p)
-SELECT m.*, EXISTS (SELECT 1 FROM short s WHERE s.tenant_id = m.tenant_id) AS line_short FROM moved m"""
+SELECT m.*, EXISTS (SELECT 1 FROM short s WHERE s.tenant_id = m.tenant_id) AS line_short
+FROM pool_pool p LEFT JOIN moved m ON true WHERE p.id = %(pool)s AND (m.id IS NOT NULL OR p.tracks_credits)"""
+
+_CLAIM = _TOLD + _MEETING + _TAKE
+_CLAIM_GIVEN = _TOLD + _GIVEN + _TAKE
 
 
-def claim(pool_id: int, lease_seconds: float) -> list[Row]:
+def claim(pool_id: int, lease_seconds: float) -> list[Row] | None:
     """Assigns up to BATCH jobs of the pool; rows are the moved jobs with what their machine carries.
+
+    None: accounts of this pool have a balance, and `affording` decides who meets whom.
 
     `line_short`: the tenant has more jobs, and half its window or less still stands in line: promotion is due. Asking
     for it with each assign would cost more than the assign.
     """
-    return fetch(_CLAIM, {"pool": pool_id, "lease": lease_seconds, "actor": current_actor()})
+    rows = fetch(_CLAIM, {"pool": pool_id, "lease": lease_seconds, "actor": current_actor()})
+    return None if rows and rows[0]["id"] is None else rows
+
+
+def take(pool_id: int, pairs: Sequence[Row], lease_seconds: float) -> list[Row]:
+    """Assigns these pairs, whose jobs and sessions the caller has locked as they stand; rows as of `claim`."""
+    terms = {"pool": pool_id, "lease": lease_seconds, "actor": current_actor()}
+    return fetch(_CLAIM_GIVEN, {**terms, "pairs": json.dumps(pairs, default=str)})
 
 
 def with_free_sessions(pool_ids: Sequence[int]) -> list[int]:

@@ -18,7 +18,7 @@ CLOCKS_APART = timedelta(hours=1)  # ids are made by the web processes' clocks, 
 
 _COLUMNS = """
     j.id, t.name AS type, j.state, j.version, j.turn, j.due_at, j.attempts, j.tries, j.crashes, j.cancel_requested_at,
-    j.price, j.charged, j.error, j.metadata, j.created_at, j.assigned_at, j.started_at, j.finished_at,
+    j.unaffordable, j.price, j.charged, j.error, j.metadata, j.created_at, j.assigned_at, j.started_at, j.finished_at,
     CASE WHEN pg_column_size(j.result) <= {inline} THEN j.result END AS result,
     a.phase AS attempt_phase, a.verdict AS attempt_verdict, clock_timestamp() AS now"""
 _FROM = """

@@ -8,9 +8,10 @@ from django.db import transaction
 
 from broker_project.audit import RULES, audit
 from credits.audit import RULES as OF_CREDITS
+from jobs import transitions
 from jobs.states import JOB
 from tests.db import execute
-from tests.factories import at, make_job_type, make_pool, make_tenant
+from tests.factories import at, make_job_type, make_pool, make_tenant, make_tracked_pool, submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.tampers]
 
@@ -70,6 +71,17 @@ BREACHES = {
     "P5.unsuccessful_job_is_not_charged": f"""
         UPDATE credits_hold SET status = 'captured', captured = 0 WHERE job_id = {FAILED}
     """,
+    "P5.open_attempt_alone_holds_of_its_account": f"""
+        UPDATE credits_hold SET status = 'open', captured = NULL, resolved_at = NULL
+        WHERE attempt > 0 AND job_id = {COMPLETED}
+    """,
+    "P5.executed_attempt_is_charged_to_its_account": f"""
+        UPDATE credits_hold SET status = 'released', captured = NULL WHERE attempt > 0 AND job_id = {COMPLETED}
+    """,
+    "P5.account_hold_is_of_the_attempts_account": """
+        UPDATE credits_hold SET account_id = (SELECT min(id) FROM credits_account WHERE kind = 'upstream') WHERE attempt > 0
+    """,
+    "P7.unaffordable_job_stands_in_no_line": "UPDATE jobs_job SET turn = 1 WHERE unaffordable",
     "P5.earlier_run_costs_nothing": f"UPDATE jobs_job SET run = run + 1 WHERE id = {COMPLETED}",
     "P6.job_runs_in_its_pool": "UPDATE jobs_job SET pool_id = (SELECT max(id) FROM pool_pool)",
     "P6.job_with_a_turn_is_not_waiting_for_a_time": "UPDATE jobs_job SET due_at = now() WHERE turn IS NOT NULL",
@@ -106,7 +118,8 @@ GUARDS = """
 def _a_world_with_a_job_in_every_state() -> None:
     """One tenant and one pool of one session each, so that jobs of different states do not meet; one pool over."""
     for state in (*JOB.states, "backing_off", "cancelling"):
-        at(state, make_job_type(idempotent=True), make_tenant())
+        at(state, make_job_type(make_tracked_pool(100), idempotent=True), make_tenant())
+    transitions.assign(submit(make_tenant(), make_job_type(make_tracked_pool(1))).pool_id)
     make_pool()
 
 

@@ -224,9 +224,9 @@ def test_an_account_with_tokens_to_refresh_offers_no_session(apply: Apply) -> No
 
 
 def test_like_warnings_are_one_line(apply: Apply) -> None:
-    said = apply((f"{A1}.credits", 5), (f"{POOL}.accounts.a2", {"credential": {"env": "A2"}, "credits": 5}))
+    said = apply((f"{A1}.strangers", 5), (f"{POOL}.accounts.a2", {"credential": {"env": "A2"}, "strangers": 5}))
     assert said.count("warning:") == 1
-    assert "credits is accepted but not enforced yet (and 1 like it)" in said
+    assert "strangers is accepted but not enforced yet (and 1 like it)" in said
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,65 @@
+"""Assigning where upstream accounts have a balance: who can be paid for gets a session, who cannot makes way."""
+
+from django.db import transaction
+
+from credits import upstream_accounts
+from credits.upstream_accounts import AttemptHold
+from jobs import turns as line
+from jobs.queries import affording, claim
+from statemachine.sql import Row
+
+MOST_ROUNDS = 5  # of one assign: each sets aside jobs that nobody can pay for now
+
+
+class Overtaken(Exception):
+    """Another took of an account meanwhile what this assign counted on; nothing was assigned."""
+
+
+def assign(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Row]:
+    """The next turns that an account can pay for get sessions, and what they are expected to use is set aside.
+
+    Locks sessions and turns with SKIP LOCKED, then the pool row, then the balances of the accounts by id. A second caller
+    takes other sessions and turns; where it counts on what the first has just taken it assigns nothing, and the next
+    sweep tries again.
+    """
+    for _ in range(MOST_ROUNDS):
+        try:
+            with transaction.atomic():
+                moved, parked = _round(pool_id, lease_seconds, review_seconds)
+        except Overtaken:
+            continue
+        if moved or not parked:
+            return moved
+    return []
+
+
+def _round(pool_id: int, lease_seconds: float, review_seconds: float) -> tuple[list[Row], int]:
+    free = affording.free_sessions(pool_id)
+    if not free:
+        return [], 0
+    waiting = affording.turns(pool_id)
+    left = upstream_accounts.available(pool_id, [session["account_id"] for session in free])
+    pairs, unmet = affording.match(free, waiting, left)
+    moved = claim.take(pool_id, pairs, lease_seconds) if pairs else []
+    holds = [
+        AttemptHold(p["account_id"], p["job_id"], p["run"], p["number"], p["cost"])
+        for p in pairs
+        if p["account_id"] in left
+    ]
+    if not upstream_accounts.hold(pool_id, holds, review_seconds):
+        raise Overtaken
+    return moved, _make_way(pool_id, unmet, len(waiting)) if unmet else 0
+
+
+def _make_way(pool_id: int, unmet: list[Row], looked_at: int) -> int:
+    """Those that no account can pay for leave the line. Those that wait for a busy one keep their turn, as many as a
+    claim takes; more leave it for a moment where they were all that was seen. Returns how many left.
+    """
+    most = affording.richest(pool_id)
+    hopeless = [turn for turn in unmet if most is not None and turn["cost"] > most]
+    hopeful = [turn for turn in unmet if most is None or turn["cost"] <= most]
+    if looked_at == affording.LOOK:
+        hopeless += hopeful[claim.BATCH :]
+    rows = affording.park([turn["id"] for turn in hopeless])
+    line.announce("park", rows)
+    return len(rows)

@@ -1,0 +1,86 @@
+"""The claim in a pool whose accounts have a balance: no session is given to a job that its account cannot pay for."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from jobs.queries.claim import BATCH, FREE, TURNS
+from jobs.queries.missed import MOST
+from statemachine.sql import Row, fetch
+
+LOOK = 5 * BATCH  # turns that are looked at, so that a few that must wait for a richer account hold up nobody
+LONGEST_WAIT = "interval '1 hour'"  # until a job that nobody can pay for is looked at whatever the balances say
+
+_FREE = FREE.format(allowed="accepting")
+_TURNS = TURNS.format(most=LOOK)
+
+# What the richest account of each pool has for a new attempt, whether or not a session of it is free now.
+# NULL: one of them is not tracked, and can pay for anything.
+_RICHEST = """
+SELECT p.id AS pool_id, CASE WHEN bool_and(b.account_id IS NOT NULL) THEN max(b.posted - b.held) END AS most
+FROM pool_pool p JOIN pool_upstreamaccount u ON u.pool_id = p.id
+LEFT JOIN credits_account a ON a.ledger = 'resource:' || p.id AND a.kind = 'upstream' AND a.owner_id = u.id
+LEFT JOIN credits_balance b ON b.account_id = a.id
+WHERE p.tracks_credits AND EXISTS (
+    SELECT FROM pool_resource r WHERE r.account_id = u.id AND r.accepting AND NOT r.disabled AND r.state <> 'offline')
+GROUP BY p.id"""
+
+_PARK = f"""
+UPDATE jobs_job SET turn = NULL, unaffordable = true,
+       due_at = clock_timestamp() + {LONGEST_WAIT} * (1 + random()) / 2, version = version + 1
+WHERE id = ANY(%s) AND state = 'pending'
+RETURNING id, pool_id, tenant_id, turn, due_at"""
+
+_AFFORDABLE = f"""
+SELECT j.id FROM ({_RICHEST}) r CROSS JOIN LATERAL (
+    SELECT id FROM jobs_job WHERE pool_id = r.pool_id AND state = 'pending' AND unaffordable
+       AND (r.most IS NULL OR cost <= r.most) ORDER BY cost, id LIMIT {MOST}) j"""
+
+
+def free_sessions(pool_id: int) -> list[Row]:
+    """Locks free sessions (id, account_id, fence), those of the least recently used account first; skips locked ones."""
+    return fetch(_FREE, {"pool": pool_id})
+
+
+def turns(pool_id: int) -> list[Row]:
+    """Locks the next turns (id, turn, run, number, cost); skips locked ones."""
+    return fetch(_TURNS, {"pool": pool_id})
+
+
+def richest(pool_id: int) -> int | None:
+    """What the richest account of the pool has; None: any amount. Without an account that accepts: nothing."""
+    found = fetch(f"SELECT most FROM ({_RICHEST}) r WHERE pool_id = %s", [pool_id])
+    most = found[0]["most"] if found else -1
+    return None if most is None else int(most)
+
+
+def match(free: Sequence[Row], waiting: Sequence[Row], left: Mapping[int, int]) -> tuple[list[Row], list[Row]]:
+    """Each turn in its order meets the first session whose account can pay; (pairs, turns that met none of those left).
+
+    `left`: account → micro-credits for new attempts; an account that is not in it can pay for anything.
+    """
+    sessions, purse = list(free), dict(left)
+    pairs, unmet = [], []
+    for turn in waiting:
+        if not sessions:
+            break
+        cost = turn["cost"]
+        found = next((s for s in sessions if not cost or purse.get(s["account_id"], cost) >= cost), None)
+        if found is None:
+            unmet.append(turn)
+            continue
+        sessions.remove(found)
+        if found["account_id"] in purse:
+            purse[found["account_id"]] -= cost
+        job = {"job_id": turn["id"], **{name: turn[name] for name in ("turn", "run", "number", "cost")}}
+        pairs.append({**job, "resource_id": found["id"], "account_id": found["account_id"], "fence": found["fence"]})
+    return pairs, unmet
+
+
+def park(job_ids: Sequence[UUID]) -> list[Row]:
+    """These (locked) jobs stand in no line until an account can pay for them; rows are those that had a turn."""
+    return fetch(_PARK, [list(job_ids)]) if job_ids else []
+
+
+def affordable_again() -> list[UUID]:
+    """Jobs that an account of their pool can pay for by now."""
+    return [row["id"] for row in fetch(_AFFORDABLE)]
