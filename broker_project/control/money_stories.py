@@ -46,14 +46,10 @@ def entries_of_lot(lot: Lot) -> Section:
 
 
 def places_of_entry(entry: Transfer) -> Section:
-    """The rows that it is about."""
+    """Whose it is, and for which job."""
     tenants = Tenant.objects.filter(pk__in=[side.owner_id for side in (entry.debit, entry.credit) if side.owner_id])
-    cells = [["Tenant", link_to(row)] for row in tenants]
-    if entry.hold is not None:
-        jobs = Job.objects.filter(pk=entry.hold.job_id)
-        cells += [["Job", link_to(row)] for row in jobs] + [["Hold", link_to(entry.hold)]]
-    cells += [["Lot", link_to(entry.lot)]] if entry.lot is not None else []
-    cells += [["Gives back of", link_to(entry.reverses)]] if entry.reverses is not None else []
+    jobs = Job.objects.filter(pk=entry.hold.job_id) if entry.hold is not None else Job.objects.none()
+    cells = [["Tenant", link_to(row)] for row in tenants] + [["Job", link_to(row)] for row in jobs]
     return Section("Belongs to", ["What", "Which"], cells)
 
 
