@@ -13,6 +13,7 @@ from statemachine.operations import Effect, Refused
 from tenants.models import Tenant
 
 DAY_SECONDS = 86_400
+NOT_BILLED = "it does not pay by credits"
 
 
 class AddAllowance(MoneyOperation):
@@ -29,13 +30,15 @@ class AddAllowance(MoneyOperation):
         return str(allowances.newest_of(row.pk))
 
     def effects(self, rows: Sequence[Tenant], data: Mapping[str, Any]) -> list[Effect]:
+        then = f"one more: {_terms(data)}"
         return [
-            Effect(tenant, several(Allowance.objects.filter(tenant=tenant, enabled=True).count(), "allowance"),
-                   f"one more: {_terms(data)}")
+            Effect(tenant, several(_running(tenant), "allowance"), then, "" if self.concerns(tenant) else NOT_BILLED)
             for tenant in rows
-        ]  # fmt: skip
+        ]
 
     def book(self, row: Tenant, data: Mapping[str, Any]) -> str:
+        if not self.concerns(row):
+            raise Refused(NOT_BILLED)
         made = allowances.add(
             row.pk,
             micro(data),
@@ -66,7 +69,7 @@ class _Switch(MoneyOperation):
 
     def _effect(self, row: Allowance) -> Effect:
         granted = "granted for this period" if allowances.is_granted(row) else "not granted for this period yet"
-        now = f"{row.tenant}: {'granted' if row.enabled else 'stopped'}, {granted}"
+        now = f"{row.tenant}: {'running' if row.enabled else 'stopped'}, {granted}"
         return Effect(row, now, self.then, "" if self.concerns(row) else self._so_already())
 
     def _so_already(self) -> str:
@@ -87,6 +90,10 @@ class StartAllowance(_Switch):
     name, title, icon = "start", "Start again", "event_available"
     says = "Granted again, also for the period that runs if that was not granted. Those missed are not made up for."
     enables, then = True, "started, the period that runs is granted within a minute unless it was"
+
+
+def _running(tenant: Tenant) -> int:
+    return Allowance.objects.filter(tenant=tenant, enabled=True).count()
 
 
 def _terms(data: Mapping[str, Any]) -> str:

@@ -130,7 +130,7 @@ class Refund(MoneyOperation):
 
     name, title, icon, form = "refund", "Refund", "undo", RefundTerms
     permission = "credits.add_transfer"
-    says = "Credits that never expire, given back to the tenant at once. All refunds of a run together are at most its charge."
+    says = "Gives credits back at once; they never expire. All refunds of a run together are at most its charge."
 
     def concerns(self, row: Job) -> bool:
         return row.charged > 0 and row.state in JOB.terminal and _charge(row).left > 0

@@ -118,7 +118,10 @@ class RefundTerms(WithReason):
 class AllowanceTerms(WithReason, _Place, _Amount):
     """How much, how often, and how long each grant lives."""
 
-    every = forms.ChoiceField(choices=Allowance.Every.choices, widget=UnfoldAdminSelectWidget, help_text="Of UTC.")
+    every = forms.ChoiceField(
+        choices=Allowance.Every.choices, widget=UnfoldAdminSelectWidget, help_text="Periods begin at midnight UTC."
+    )
+    category = forms.ChoiceField(choices=CATEGORIES, initial="promo", widget=UnfoldAdminSelectWidget)
     lifetime = forms.ChoiceField(
         choices=[
             ("next", "until the next period begins"),

@@ -76,7 +76,7 @@ def test_one_that_makes_no_sense_is_refused_at_its_field(
 def test_it_is_stopped_and_started_again(operator: Operator) -> None:
     tenant = factories.make_tenant(credits=10)
     allowance = _allowance(tenant)
-    assert "granted, not granted for this period yet" in operator.effect("stop", allowance, reason="left plan S")
+    assert "running, not granted for this period yet" in operator.effect("stop", allowance, reason="left plan S")
     page = operator.hidden("stop", allowance)
     assert "nothing more is granted" in operator.do("stop", allowance, hidden=page, reason="left plan S")
     assert "it is stopped already" in operator.do("stop", allowance, hidden=page, reason="left plan S")
@@ -88,8 +88,15 @@ def test_it_is_stopped_and_started_again(operator: Operator) -> None:
     operator.do("start", allowance, reason="is back")
     assert "it is running already" in operator.do("start", allowance, reason="is back")
     assert [grant_allowances(), grant_allowances()] == [1, 0]
-    assert "granted, granted for this period" in operator.effect("stop", allowance, reason="x")
+    assert "running, granted for this period" in operator.effect("stop", allowance, reason="x")
     assert LogEntry.objects.count() == 4, "two deeds, at the allowance and at its tenant"
+
+
+def test_one_who_does_not_pay_by_credits_gets_none(operator: Operator) -> None:
+    tenant = factories.make_tenant(billing="none")
+    assert "not done: it does not pay by credits" in operator.effect("add-allowance", tenant, **MONTHLY)
+    assert "it does not pay by credits" in operator.do("add-allowance", tenant, **MONTHLY)
+    assert not Allowance.objects.exists()
 
 
 @pytest.mark.parametrize("operation", ["stop", "start"])

@@ -90,7 +90,7 @@ def test_an_allowance_is_added_and_stopped(operator: Operator) -> None:
     operator.sees("How many days?")
     operator.page.fill("#id_days", "45")
     operator.press("Show the effect")
-    operator.sees("one more: 5 credits each month, paid, can be used for 45 days from its begin")
+    operator.sees("one more: 5 credits each month, promo, can be used for 45 days from its begin")
     operator.looks("allowance-effect")
     operator.press("Add an allowance")
     operator.sees("can be used for 45 days")
