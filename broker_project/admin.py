@@ -1,9 +1,13 @@
 """The operators' own logins: the one thing in the admin that is edited, with Django's own pages in the style of the rest."""
 
+from typing import Any
+
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
@@ -16,6 +20,12 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg, misc]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """One who did something is made inactive instead: with the login its deeds and their reasons would go."""
+        if obj is not None and LogEntry.objects.filter(user=obj).exists():
+            return False
+        return bool(super().has_delete_permission(request, obj))
 
 
 @admin.register(Group)

@@ -1,6 +1,7 @@
 """The ledger in the admin, in credits: to look at, never to edit. Money moves by `ledger.py` alone."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -30,7 +31,17 @@ def owner(account: Account) -> str:
     return str(Tenant.objects.filter(pk=account.owner_id).first() or account.owner_id)
 
 
-class OfTenant(ReadOnlyAdmin):
+class InCredits(ReadOnlyAdmin):
+    """Its page shows amounts in credits too, not in the micro-credits of the row."""
+
+    amounts: ClassVar[Sequence[str]] = ("amount",)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields: Sequence[Any] = super().get_fields(request, obj)
+        return [amount(name) if name in self.amounts else name for name in fields]
+
+
+class OfTenant(InCredits):
     """Found by the tenant's name; `account_path` leads from a row to its account."""
 
     account_path = "account__"
@@ -57,6 +68,7 @@ class AccountAdmin(OfTenant):
 
 @admin.register(Balance)
 class BalanceAdmin(OfTenant):
+    amounts = ("posted", "held", "credit_limit", "hard_floor")
     list_display = ["tenant", amount("posted"), amount("held"), amount("credit_limit"), amount("hard_floor")]
     list_select_related = ["account"]
     ordering = ["account"]
@@ -67,6 +79,7 @@ class BalanceAdmin(OfTenant):
 
 @admin.register(Lot)
 class LotAdmin(OfTenant):
+    amounts = ("amount", "remaining", "reserved")
     list_display = ["id", "tenant", "category", "priority", amount("amount"), amount("remaining"), amount("reserved"),
                     "expires_at", "created_at"]  # fmt: skip
     list_select_related = ["account"]
@@ -78,7 +91,7 @@ class LotAdmin(OfTenant):
 
 
 @admin.register(Allowance)
-class AllowanceAdmin(ReadOnlyAdmin):
+class AllowanceAdmin(InCredits):
     list_display = ["id", "tenant", amount("amount"), "every", "category", "priority", "lifetime_seconds", "enabled"]
     list_select_related = ["tenant"]
     list_filter = ["every", "enabled"]
@@ -87,7 +100,8 @@ class AllowanceAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Hold)
-class HoldAdmin(ReadOnlyAdmin):
+class HoldAdmin(InCredits):
+    amounts = ("amount", "captured", "overrun")
     list_display = ["id", "tenant", "job_id", "run", "status", amount("amount"), amount("captured"), amount("overrun"),
                     "reason", "created_at"]  # fmt: skip
     list_select_related = ["account"]
@@ -101,7 +115,7 @@ class HoldAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Transfer)
-class TransferAdmin(ReadOnlyAdmin):
+class TransferAdmin(InCredits):
     list_display = ["id", "op_key", "code", "from_account", "to_account", amount("amount"), "created_at"]
     list_select_related = ["debit", "credit"]
     search_fields = exact_search = ["op_key", "hold_id"]

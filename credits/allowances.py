@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Max
 
 from credits import ledger, queries
-from credits.errors import LedgerConflict
-from credits.models import Allowance
+from credits.errors import LedgerConflict, NewerAllowance
+from credits.models import Allowance, Lot
 from credits.values import Category
 
 BATCH = 1_000  # allowances of one call; what is left is due at the next
@@ -32,6 +33,56 @@ def grant_allowances(now: datetime | None = None) -> int:
     return sum(_book(allowance, now) for allowance in Allowance.objects.filter(pk__in=due).order_by("pk"))
 
 
+def newest_of(tenant_id: int) -> int:
+    """The id of the tenant's newest allowance, 0 when it has none."""
+    return Allowance.objects.filter(tenant_id=tenant_id).aggregate(newest=Max("pk"))["newest"] or 0
+
+
+def add(
+    tenant_id: int,
+    amount: int,
+    every: str,
+    *,
+    category: Category,
+    priority: int,
+    lifetime_seconds: int | None,
+    after: int,
+) -> Allowance:
+    """An allowance more, which is granted for this period too. `after` is the newest that the caller knows of.
+
+    Opens the wallet if it is missing and locks its balance; then looks, in a later statement, for a newer allowance. A
+    second caller waits and finds that of the first: NewerAllowance.
+    """
+    with transaction.atomic():
+        ledger.open_wallet(tenant_id)
+        ledger.lock_wallets([tenant_id])
+        if newest_of(tenant_id) != after:
+            raise NewerAllowance(tenant_id)
+        return Allowance.objects.create(
+            tenant_id=tenant_id,
+            amount=amount,
+            every=every,
+            category=category,
+            priority=priority,
+            lifetime_seconds=lifetime_seconds,
+            enabled=True,
+        )
+
+
+def enable(allowance_id: int, enabled: bool) -> bool:
+    """Starts or stops it; what was granted stays. False: it was so before.
+
+    One conditional update of its row: a second caller waits there and finds it so.
+    """
+    return bool(Allowance.objects.filter(pk=allowance_id).exclude(enabled=enabled).update(enabled=enabled))
+
+
+def is_granted(allowance: Allowance) -> bool:
+    """Whether this period (of the database's clock) is booked."""
+    key = f"grant:{_source_key(allowance, begin_of_period(allowance.every, _database_now().astimezone(UTC)))}"
+    return Lot.objects.filter(source_key=key).exists()
+
+
 def begin_of_period(every: str, now: datetime) -> datetime:
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return day.replace(day=1) if every == Allowance.Every.MONTH else day
@@ -43,8 +94,7 @@ def begin_of_next(every: str, now: datetime) -> datetime:
 
 
 def _book(allowance: Allowance, now: datetime) -> bool:
-    begin = begin_of_period(allowance.every, now)
-    period = f"{begin:%Y-%m}" if allowance.every == Allowance.Every.MONTH else f"{begin:%Y-%m-%d}"
+    source_key = _source_key(allowance, begin_of_period(allowance.every, now))
     category: Category = "paid" if allowance.category == "paid" else "promo"
     try:
         with transaction.atomic():
@@ -52,13 +102,18 @@ def _book(allowance: Allowance, now: datetime) -> bool:
             return ledger.grant(
                 allowance.tenant_id,
                 allowance.amount,
-                f"allowance:{allowance.pk}:{period}",
+                source_key,
                 category=category,
                 priority=allowance.priority,
                 expires_at=_expiry(allowance, now),
             )
     except LedgerConflict:  # the allowance was changed while another caller booked the period: it is booked
         return False
+
+
+def _source_key(allowance: Allowance, begin: datetime) -> str:
+    period = f"{begin:%Y-%m}" if allowance.every == Allowance.Every.MONTH else f"{begin:%Y-%m-%d}"
+    return f"allowance:{allowance.pk}:{period}"
 
 
 def _expiry(allowance: Allowance, now: datetime) -> datetime | None:

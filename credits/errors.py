@@ -69,6 +69,13 @@ class FloorInUse(CreditsError):
         super().__init__(f"tenant {tenant_id} uses more credit than a floor of {floor} micro-credits allows")
 
 
+class NewerAllowance(CreditsError):
+    """The tenant was given another allowance since the caller looked; nothing was added."""
+
+    def __init__(self, tenant_id: int) -> None:
+        super().__init__(f"tenant {tenant_id} was given another allowance in the meantime")
+
+
 class NoWallet(CreditsError):
     """The tenant has no wallet account yet."""
 

@@ -1,20 +1,21 @@
 """The page of an operation: what it needs, what it would do to each row, and doing it.
 
 First a form where one is needed, then the effect, then the deed: each row in a transaction of its own, recorded in the
-history of the rows by the verbs, and in the admin's own log with the reason.
+history of the rows by the verbs, and in the admin's own log with the reason: at the row, and where else the operation says.
 """
 
 import logging
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import get_content_type_for_model
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -82,7 +83,7 @@ class Page:
                 if unchanged.get(str(row.pk), "") != mark:
                     raise Refused("it has moved on since this page was made; look again")
                 with acting_as(given["actor"]):
-                    done = self.operation.perform(row, given)
+                    done = self._deed(row, {**given, "mark": mark}, data)
             except Refused as why:
                 messages.error(self.request, f"{row}: {why}")
                 continue
@@ -91,7 +92,6 @@ class Page:
                 messages.error(self.request, f"{row}: the database did not answer in time, nothing was done; try again")
                 continue
             told.append((row, done))
-            self._record(row, "shown once" if self.operation.shows_once else done, data)
             if not self.operation.shows_once:
                 messages.success(self.request, f"{row}: {done}")
         if told and self.operation.shows_once:
@@ -106,24 +106,38 @@ class Page:
     def _with_more(self, data: Mapping[str, Any]) -> dict[str, Any]:
         return {**data, "actor": f"admin:{self.request.user.get_username()}", "token": self.token}
 
-    def _record(self, row: Model, done: str, data: Mapping[str, Any]) -> None:
-        given = ", ".join(f"{name}: {_words(value)}" for name, value in data.items())
-        said = f"{self.operation.title}: {done}" + (f" ({given})" if given else "")
-        logger.info("%s: %s", row, said, extra={"actor": self._with_more({})["actor"]})
+    def _deed(self, row: Model, given: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+        """Does it and records it; `data` is what was filled in, `given` that and more. Raises Refused."""
+        if self.operation.record_is_part:
+            with transaction.atomic():
+                done = self.operation.perform(row, given)
+                said = self._words_of(done, data)
+                self._keep(row, said, given)
+            logger.info("%s: %s", row, said, extra={"actor": given["actor"]})
+            return done
+        done = self.operation.perform(row, given)
+        said = self._words_of("shown once" if self.operation.shows_once else done, data)
+        logger.info("%s: %s", row, said, extra={"actor": given["actor"]})
         try:
-            self._keep(row, said)
+            self._keep(row, said, given)
         except DatabaseError:  # it is done and stands in the log above; to fail now would tell that it was not
             logger.exception("what was done to %s was not kept in the admin's own log", row)
+        return done
 
-    def _keep(self, row: Model, said: str) -> None:
-        LogEntry.objects.create(
-            user_id=int(self.request.user.pk or 0),
-            content_type_id=get_content_type_for_model(row).pk,
-            object_id=str(row.pk),
-            object_repr=str(row)[:200],
-            action_flag=CHANGE,
-            change_message=said[:2000],
-        )
+    def _words_of(self, done: str, data: Mapping[str, Any]) -> str:
+        given = ", ".join(f"{name}: {_words(value)}" for name, value in data.items())
+        return f"{self.operation.title}: {done}" + (f" ({given})" if given else "")
+
+    def _keep(self, row: Model, said: str, given: Mapping[str, Any]) -> None:
+        for place in (row, *self.operation.also_at(row, given)):
+            LogEntry.objects.create(
+                user_id=int(self.request.user.pk or 0),
+                content_type_id=get_content_type_for_model(place).pk,
+                object_id=str(place.pk),
+                object_repr=str(place)[:200],
+                action_flag=CHANGE,
+                change_message=(said if place is row else f"{row}: {said}")[:2000],
+            )
 
     def _back(self) -> str:
         site, names = self.admin.admin_site.name, self.admin.opts
@@ -144,6 +158,8 @@ def _said(form: Any, field: Any, data: Mapping[str, Any]) -> str:
 
 
 def _words(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value if value not in (None, "") else "–")
 
 

@@ -32,7 +32,8 @@ class Refused(Exception):
 class Operation:
     """One thing an operator may do. `form` asks for what it needs; its cleaned data come as `data`.
 
-    `data` has two more members: `actor` (as in the history) and `token`, the same when one page is sent twice.
+    `data` has more members: `actor` (as in the history), `token`, the same when one page is sent twice, and when it is
+    done `mark`, that of the row.
     `permission` is what an operator needs, as `app.codename`; by default to change rows of the model.
     """
 
@@ -43,6 +44,7 @@ class Operation:
     form: ClassVar[type[forms.Form]] = forms.Form
     permission: ClassVar[str] = ""
     shows_once: ClassVar[bool] = False  # what it returns is a secret: shown on a page of its own, kept nowhere
+    record_is_part: ClassVar[bool] = False  # done and recorded in one transaction: what cannot be recorded is not done
 
     def concerns(self, row: Any) -> bool:
         """Whether the button is worth showing at this row."""
@@ -51,6 +53,10 @@ class Operation:
     def mark(self, row: Any) -> str:
         """What must still be so when the page is sent: a row of which it has changed is left alone."""
         return ""
+
+    def also_at(self, row: Any, data: Mapping[str, Any]) -> Sequence[Model]:
+        """Rows beside `row` at which the record is kept too; asked after it was done."""
+        return ()
 
     def effects(self, rows: Sequence[Any], data: Mapping[str, Any]) -> list[Effect]:
         """What would happen to each row."""

@@ -1,75 +1,15 @@
-"""What an operator may do for tenants: grant credits, issue and revoke API keys."""
+"""What an operator may do for tenants' programs: issue and revoke API keys."""
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 from django import forms
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-)
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from broker_project.control.words import several
-from credits import ledger
-from credits.errors import LedgerConflict, NoWallet
-from credits.pricing import MICRO, short_text
 from statemachine.operations import Effect, Operation, Refused
 from tenants import keys
 from tenants.models import ApiKey, Tenant
-
-MOST_CREDITS = ledger.MAX_AMOUNT // MICRO
-
-
-class Amount(forms.Form):
-    """How much, of which kind, and why."""
-
-    amount = forms.DecimalField(
-        min_value=Decimal("0.000001"),
-        max_value=MOST_CREDITS,
-        decimal_places=6,
-        widget=UnfoldAdminDecimalFieldWidget,
-        help_text="Credits, up to six decimal places.",
-    )
-    kind = forms.ChoiceField(
-        choices=[("grant_paid", "paid: a payment or a top-up"), ("grant_promo", "promotional: a gift")],
-        widget=UnfoldAdminSelectWidget,
-    )
-    reason = forms.CharField(max_length=300, widget=UnfoldAdminTextInputWidget, help_text="E.g. the payment's number.")
-
-
-class Grant(Operation):
-    """Credits for a tenant, once per page: sending the page again books nothing."""
-
-    name, title, icon, form = "grant", "Grant credits", "add_card", Amount
-    permission = "credits.add_transfer"
-    says = "The credits are booked at once and can be used at once. An entry is never taken back, only countered."
-
-    def concerns(self, row: Tenant) -> bool:
-        return row.billing == Tenant.Billing.CREDITS
-
-    def effects(self, rows: Sequence[Tenant], data: Mapping[str, Any]) -> list[Effect]:
-        return [self._effect(tenant, _micro(data)) for tenant in rows]
-
-    def perform(self, row: Tenant, data: Mapping[str, Any]) -> str:
-        try:
-            booked = ledger.grant(row.pk, _micro(data), f"admin:{data['token']}:{row.pk}", data["kind"])
-        except (NoWallet, LedgerConflict) as why:
-            raise Refused(str(why)) from why
-        if not booked:
-            raise Refused("this page was sent before: the credits are booked already")
-        available = short_text(ledger.balances(row.pk).available)
-        return f"{short_text(_micro(data))} credits granted, {available} are available"
-
-    def _effect(self, tenant: Tenant, amount: int) -> Effect:
-        try:
-            balance = ledger.balances(tenant.pk)
-        except NoWallet:
-            return Effect(tenant, "no wallet", "", "it has no wallet")
-        now = f"{short_text(balance.available)} available, {short_text(balance.held)} held"
-        return Effect(tenant, now, f"{short_text(balance.available + amount)} available")
 
 
 class KeyTerms(forms.Form):
@@ -126,10 +66,6 @@ class RevokeKey(Operation):
         if not keys.revoke(row.pk):
             raise Refused("it is revoked already")
         return "revoked"
-
-
-def _micro(data: Mapping[str, Any]) -> int:
-    return int(data["amount"] * MICRO)
 
 
 def _live_keys(tenant: Tenant) -> Any:

@@ -1,7 +1,7 @@
 """Which operations stand at which rows, and what is told of them: one table."""
 
-from broker_project.control import customers, jobs, sessions, stories
-from credits.models import Balance, Hold
+from broker_project.control import allowances, customers, jobs, money, money_stories, sessions, stories
+from credits.models import Allowance, Balance, Hold, Lot, Transfer
 from jobs.models import Attempt, Evidence, Job, JobMove
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import offer, tell
@@ -10,17 +10,18 @@ from tenants.models import ApiKey, Tenant
 
 def make() -> None:
     """Called once, when all apps are there."""
-    offer(Job, jobs.Replay(), jobs.Cancel(), jobs.Dismiss())
+    offer(Job, jobs.Replay(), jobs.Cancel(), jobs.Dismiss(), money.Refund())
     offer(Resource, *sessions.all_of(lambda session: [session]))
     offer(UpstreamAccount, *sessions.all_of(lambda account: account.resources.select_related("account").order_by("id")))
     offer(Pool, *sessions.all_of(lambda pool: pool.resources.select_related("account").order_by("id")))
-    offer(Tenant, customers.Grant(), customers.IssueKey())
+    offer(Tenant, money.Grant(), money.CreditLine(), allowances.AddAllowance(), customers.IssueKey())
+    offer(Allowance, allowances.StopAllowance(), allowances.StartAllowance())
     offer(ApiKey, customers.RevokeKey())
 
     tell(
         Job,
         (stories.attempts_of, Attempt),
-        (stories.money_of_job, Hold),
+        (money_stories.money_of_job, Hold),
         (stories.moves_of_job, JobMove),
         (stories.deeds_on, Job),
     )
@@ -33,7 +34,11 @@ def make() -> None:
     tell(
         Tenant,
         (stories.wallet_of, Balance),
+        (money_stories.allowances_of, Allowance),
         (stories.keys_of, ApiKey),
         (stories.jobs_of, Job),
         (stories.deeds_on, Tenant),
     )
+    tell(Allowance, (stories.deeds_on, Allowance))
+    tell(Lot, (money_stories.entries_of_lot, Transfer))
+    tell(Transfer, (money_stories.places_of_entry, Transfer), (stories.deeds_on, Transfer))

@@ -8,7 +8,8 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 
 from broker_project.control.words import link_to, list_of, several
-from credits.models import Account, Balance, Hold, Transfer
+from broker_project.control.words import moment as _time
+from credits.models import Account, Balance, Transfer
 from credits.pricing import short_text
 from jobs.models import Attempt, Evidence, Job, JobMove
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
@@ -57,18 +58,6 @@ def evidence_of(attempt: Attempt) -> Section:
                    [[_time(row.at), row.kind, row.fence, row.content] for row in rows])  # fmt: skip
 
 
-def money_of_job(job: Job) -> Section:
-    """What was held and charged, run by run."""
-    rows = Hold.objects.filter(job_id=job.pk).order_by("-run")[:MOST]
-    cells = [
-        [row.run, row.status, short_text(row.amount), "–" if row.captured is None else short_text(row.captured),
-         row.reason or "–", _time(row.created_at), _time(row.resolved_at)]
-        for row in rows
-    ]  # fmt: skip
-    columns = ["Run", "Hold", "Held", "Charged", "Why", "Held at", "Resolved at"]
-    return Section("Credits", columns, cells, "Nothing was held.")
-
-
 def wallet_of(tenant: Tenant) -> Section:
     """Its balance, and the newest entries."""
     account = Account.objects.filter(kind=Account.Kind.WALLET, owner_id=tenant.pk).first()
@@ -76,11 +65,16 @@ def wallet_of(tenant: Tenant) -> Section:
         return Section("Credits", [], [], "No wallet.")
     balance = Balance.objects.get(pk=account.pk)
     said = f"{short_text(balance.posted)} posted, {short_text(balance.held)} held"
+    said += f", line {short_text(balance.credit_limit)}" if balance.credit_limit else ""
     # Each side by its index, ten at the most: all of a busy tenant's entries would be many.
     sides = [Transfer.objects.filter(debit=account), Transfer.objects.filter(credit=account)]
     entries = sorted((row for side in sides for row in side.order_by("-id")[:10]), key=lambda row: -row.pk)
     cells = [
-        [_time(row.created_at), row.code, short_text(row.amount if row.credit_id == account.pk else -row.amount)]
+        [
+            _time(row.created_at),
+            link_to(row, row.code),
+            short_text(row.amount if row.credit_id == account.pk else -row.amount),
+        ]
         for row in entries[:10]
     ]
     return Section(f"Credits: {said}; newest entries", ["When", "Entry", "Amount"], cells, "No entries yet.")
@@ -172,7 +166,3 @@ def _flower(job: Job) -> list[Link]:
     return [Link("its tasks in Flower", f"{settings.FLOWER_URL}/tasks?name=jobs%20args:{job.pk}")] * bool(
         settings.FLOWER_URL
     )
-
-
-def _time(moment: Any) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S.%f}"[:-3] if moment else "–"

@@ -1,5 +1,6 @@
 """How the pages say places and numbers."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Model
@@ -24,3 +25,8 @@ def list_of(model: type[Model], text: str, **filters: Any) -> Link:
 def several(number: int, noun: str) -> str:
     """`1 session`, `3 sessions`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def moment(at: datetime | None) -> str:
+    """A time of UTC, to the millisecond."""
+    return f"{at:%Y-%m-%d %H:%M:%S.%f}"[:-3] if at else "–"

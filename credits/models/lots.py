@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from credits.models.accounts import Account
 from credits.models.guards import no_truncate
+from credits.pricing import short_text
 from tenants.models import Tenant
 
 PRIORITY = 50  # of a lot that names none; lower is used first
@@ -97,4 +98,4 @@ class Allowance(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.amount} each {self.every}"
+        return f"{short_text(self.amount)} credits each {self.every}"

@@ -47,6 +47,14 @@ class Operator:
         sent = {"ids": _ids(rows), "confirm": "1", **(hidden or self.hidden(operation, *rows)), **form}
         return _text(self.client.post(_address(operation, rows[0]), sent, follow=True))
 
+    def post(self, operation: str, *rows: Model, **form: Any) -> Any:
+        """The bare answer to a form; what a page carries along is missing, as for one who never saw it."""
+        return self.client.post(_address(operation, rows[0]), {"ids": _ids(rows), **form})
+
+    def may(self, *codenames: str) -> None:
+        """From now on has these permissions."""
+        self.user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+
     def hidden(self, operation: str, *rows: Model) -> dict[str, str]:
         """What the page of an operation carries along unseen."""
         page = self.open(operation, *rows).content.decode()
@@ -64,9 +72,9 @@ def onlooker(db: None) -> Callable[..., Operator]:
     """One who may look at a model and nothing else, or has the permissions named (`change_job`)."""
 
     def make(*codenames: str) -> Operator:
-        user = User.objects.create_user("onlooker", password="x", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        return Operator(user)
+        made = Operator(User.objects.create_user("onlooker", password="x", is_staff=True))
+        made.may(*codenames)
+        return made
 
     return make
 

@@ -30,3 +30,12 @@ def test_every_list_and_row_opens(model: type, admin_client: Client) -> None:
     assert admin_client.get(reverse(f"admin:credits_{name}_changelist"), {"q": "tenant"}).status_code == 200
     row = model._default_manager.first()  # type: ignore[attr-defined]
     assert admin_client.get(reverse(f"admin:credits_{name}_change", args=[row.pk])).status_code == 200
+
+
+@pytest.mark.django_db
+def test_a_page_shows_amounts_in_credits(admin_client: Client) -> None:
+    tenant = make_tenant(credits=12.5)
+    lot = Lot.objects.get(account__owner_id=tenant.pk)
+    page = admin_client.get(reverse("admin:credits_lot_change", args=[lot.pk])).content.decode()
+    assert "12.5" in page
+    assert "12500000" not in page

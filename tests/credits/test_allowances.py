@@ -7,7 +7,8 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from credits import ledger
-from credits.allowances import begin_of_next, grant_allowances
+from credits.allowances import add, begin_of_next, enable, grant_allowances, newest_of
+from credits.errors import NewerAllowance
 from credits.models import Allowance, Lot
 from tests.db import in_another_connection, wait_until_blocked_by_us
 from tests.factories import make_tenant
@@ -92,3 +93,37 @@ def test_two_that_grant_at_once_grant_once() -> None:
         wait_until_blocked_by_us()
     assert second.result(20) == 0
     assert ledger.balances(allowance.tenant_id).posted == 10
+
+
+def another(tenant_id: int, after: int) -> Allowance:
+    return add(tenant_id, 10, "day", category="promo", priority=20, lifetime_seconds=0, after=after)
+
+
+def test_one_is_added_after_the_newest_that_was_seen() -> None:
+    tenant = make_tenant()
+    first = another(tenant.pk, after=0)
+    with pytest.raises(NewerAllowance, match=f"tenant {tenant.pk} was given another"):
+        another(tenant.pk, after=0)
+    second = another(tenant.pk, after=first.pk)
+    assert newest_of(tenant.pk) == second.pk
+    assert (second.lifetime_seconds, second.priority, second.enabled) == (0, 20, True)
+
+
+def test_it_is_stopped_and_started_once() -> None:
+    allowance = allow("day")
+    assert [enable(allowance.pk, enabled=False), enable(allowance.pk, enabled=False)] == [True, False]
+    assert grant_allowances(NOVEMBER) == 0
+    assert [enable(allowance.pk, enabled=True), enable(allowance.pk, enabled=True)] == [True, False]
+    assert grant_allowances(NOVEMBER) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_that_add_at_once_one_does() -> None:
+    tenant = make_tenant()
+    with transaction.atomic():
+        another(tenant.pk, after=0)
+        second = in_another_connection(lambda: another(tenant.pk, after=0))
+        wait_until_blocked_by_us()
+    with pytest.raises(NewerAllowance):
+        second.result(20)
+    assert Allowance.objects.count() == 1

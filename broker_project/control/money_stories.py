@@ -1,0 +1,68 @@
+"""What is told of money: what a job was charged and given back, a tenant's allowances, where an entry belongs."""
+
+from broker_project.control.words import link_to, list_of, moment
+from credits.charges import charges_of
+from credits.models import Allowance, Hold, Lot, Transfer
+from credits.pricing import short_text
+from jobs.models import Job
+from statemachine.operations import Link, Section
+from tenants.models import Tenant
+
+MOST = 50  # rows of one section
+MOST_LINKS = 10
+
+
+def money_of_job(job: Job) -> Section:
+    """What was held, charged and refunded, run by run; the refunds lead to their entries, where their reasons are."""
+    rows = Hold.objects.filter(job_id=job.pk, attempt=0).order_by("-run")[:MOST]
+    charges = charges_of([job.pk])
+    cells = [
+        [row.run, row.status, short_text(row.amount), "–" if row.captured is None else short_text(row.captured),
+         short_text(charges[job.pk, row.run].refunded) if (job.pk, row.run) in charges else "–",
+         row.reason or "–", moment(row.created_at), moment(row.resolved_at)]
+        for row in rows
+    ]  # fmt: skip
+    columns = ["Run", "Hold", "Held", "Charged", "Refunded", "Why", "Held at", "Resolved at"]
+    return Section("Credits", columns, cells, "Nothing was held.", _refunds_of(job))
+
+
+def allowances_of(tenant: Tenant) -> Section:
+    """What it is granted again and again."""
+    rows = Allowance.objects.filter(tenant=tenant).order_by("-id")[:MOST]
+    cells = [
+        [link_to(row), row.category, row.priority, _lifetime(row), "yes" if row.enabled else "stopped"] for row in rows
+    ]
+    more = [list_of(Lot, "all lots", q=tenant.name)] if cells else []
+    return Section(
+        "Allowances", ["Allowance", "Category", "Priority", "Each can be used", "Granted"], cells, links=more
+    )
+
+
+def entries_of_lot(lot: Lot) -> Section:
+    """The entry that made it, and what expired of it. What was used of it stands with the holds."""
+    rows = Transfer.objects.filter(lot=lot).order_by("-id")[:MOST]
+    cells = [[moment(row.created_at), row.code, short_text(row.amount), link_to(row)] for row in rows]
+    return Section("Entries", ["When", "Entry", "Amount", "Key"], cells)
+
+
+def places_of_entry(entry: Transfer) -> Section:
+    """Whose it is, and for which job."""
+    tenants = Tenant.objects.filter(pk__in=[side.owner_id for side in (entry.debit, entry.credit) if side.owner_id])
+    jobs = Job.objects.filter(pk=entry.hold.job_id) if entry.hold is not None else Job.objects.none()
+    cells = [["Tenant", link_to(row)] for row in tenants] + [["Job", link_to(row)] for row in jobs]
+    return Section("Belongs to", ["What", "Which"], cells)
+
+
+def _refunds_of(job: Job) -> list[Link]:
+    rows = Transfer.objects.filter(reverses__hold__in=Hold.objects.filter(job_id=job.pk, attempt=0))
+    return [link_to(row, f"refund of {short_text(row.amount)}") for row in rows.order_by("-id")[:MOST_LINKS]]
+
+
+def _lifetime(allowance: Allowance) -> str:
+    match allowance.lifetime_seconds:
+        case None:
+            return "for ever"
+        case 0:
+            return "until the next period"
+        case seconds:
+            return f"for {seconds / 86_400:g} days of its period"
