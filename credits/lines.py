@@ -10,7 +10,7 @@ from credits.errors import NoWallet
 # `in_use` is counted as the ledger counts it for a floor: what is free in lots may expire, so it is no cover.
 _LINE = """
 SELECT b.credit_limit, b.hard_floor, greatest(0, b.held - b.posted + l.free)::bigint,
-       (b.posted - b.held + least(b.credit_limit, -b.hard_floor) - l.expired)::bigint
+       (credits_room(b) - l.expired)::bigint
 FROM credits_account a
 JOIN credits_balance b ON b.account_id = a.id
 CROSS JOIN LATERAL (
