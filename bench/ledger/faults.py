@@ -1,21 +1,20 @@
 """The faults that `bench.ledger.mutants` sows: file → what is wrong with it then, the text, and what takes its place."""
 
-FUNCTIONS = "credits/migrations/functions_0005"
+BEFORE = "credits/migrations/functions_0005"
+FUNCTIONS = "credits/migrations/functions_0009"
 
 FAULTS: dict[str, list[tuple[str, str, str]]] = {
     f"{FUNCTIONS}/place_holds.sql": [
         ("expired credits can be held", "IF first.due THEN", "IF false THEN"),
         ("what expires is not counted against the hold", "IF left_over < (SELECT", "IF 0 > (SELECT"),
         (
-            "admission forgets what is held",
-            "b.posted - b.held + least(b.credit_limit, -b.hard_floor) >= needed",
-            "b.posted + least(b.credit_limit, -b.hard_floor) >= needed",
+            "a tenant with a budget is never asked for it",
+            "OR credits_why_refused(",
+            "OR true OR credits_why_refused(",
         ),
-        (
-            "admission forgets the floor",
-            "b.posted - b.held + least(b.credit_limit, -b.hard_floor) >= needed",
-            "b.posted - b.held + b.credit_limit >= needed",
-        ),
+        ("the tenant is told with every hold that little is left", "AND (b.low_since IS NULL OR", "AND (true OR"),
+        ("a pace is kept by nobody", "THEN clock_timestamp() + terms.low_pause", "THEN clock_timestamp()"),
+        ("the budgets of all tenants are not asked", "refused := credits_ceiling_refuses(today);", "refused := NULL;"),
         (
             "paid credits are used before gifts",
             "TRUE DESC, l.priority, l.expires_at NULLS LAST, l.category = 'paid', l.id LIMIT 1",
@@ -28,8 +27,46 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
         ),
         (
             "a refused hold leaves the balance changed",
-            "UPDATE credits_balance b SET held = b.held - needed WHERE b.account_id = wallet;",
-            "",
+            """UPDATE credits_balance b SET held = b.held - needed WHERE b.account_id = wallet;
+            refused := 'credits';""",
+            "refused := 'credits';",
+        ),
+    ],
+    f"{FUNCTIONS}/why_refused.sql": [
+        ("admission forgets what is held", "b.posted - b.held - b.owed + least", "b.posted - b.owed + least"),
+        ("admission forgets the floor", "+ least(b.credit_limit, -b.hard_floor)", "+ b.credit_limit"),
+        ("what is owed may be held again", "- b.held - b.owed +", "- b.held +"),
+        (
+            "a budget of the day forgets what is held",
+            "WHEN b.held + needed + CASE WHEN b.charged_on >= today",
+            "WHEN needed + CASE WHEN b.charged_on >= today",
+        ),
+        (
+            "a budget of the day never begins anew",
+            "CASE WHEN b.charged_on >= today THEN b.day_charged ELSE 0 END > day_budget",
+            "b.day_charged > day_budget",
+        ),
+        ("a budget of the month counts the day", "THEN b.month_charged ELSE 0 END", "THEN b.day_charged ELSE 0 END"),
+    ],
+    f"{FUNCTIONS}/ceiling_used.sql": [
+        (
+            "two tenants at once pass the budget of all",
+            "SELECT * INTO ceiling FROM credits_ceiling FOR NO KEY UPDATE;",
+            "SELECT * INTO ceiling FROM credits_ceiling;",
+        ),
+        ("the budget of all counts upstream accounts", " AND a.kind = 'wallet'", ""),
+    ],
+    f"{FUNCTIONS}/upstream_accounts.sql": [
+        ("an account pays what it has not", "AND b.posted - b.held >= n.amount", ""),
+        (
+            "what an attempt took beyond its hold is lost",
+            "overrun = greatest(c.spent - h.amount, 0)",
+            "overrun = 0",
+        ),
+        (
+            "an attempt is charged twice to its account",
+            "WHERE h.id = c.id AND h.status = 'open'",
+            "WHERE h.id = c.id",
         ),
     ],
     f"{FUNCTIONS}/close_holds.sql": [
@@ -58,7 +95,7 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
         ("what a closing frees pays no debt", "PERFORM credits_cover_debt(on_credit);", "NULL;"),
         ("the debt of one run is taken from nobody's lots", "PERFORM credits_cover_debt(wallets);", "NULL;"),
     ],
-    f"{FUNCTIONS}/cover_debt.sql": [
+    f"{BEFORE}/cover_debt.sql": [
         ("all debts together are taken from each lot", "d.debt - (q.free_up_to - q.free)", "d.debt"),
         ("expired credits pay debt", "PERFORM credits_expire_lots(indebted, clock_timestamp());", ""),
     ],
@@ -75,7 +112,7 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             "ON CONFLICT (source_key) DO UPDATE SET remaining = credits_lot.remaining",
         ),
     ],
-    f"{FUNCTIONS}/expire_lots.sql": [
+    f"{BEFORE}/expire_lots.sql": [
         ("the expiry takes what is reserved", "l.remaining - l.reserved AS free\n", "l.remaining AS free\n"),
         ("the expiry leaves the lot as it is", "SET remaining = l.remaining - due.free", "SET remaining = l.remaining"),
         (
@@ -84,7 +121,7 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             "WHERE t.lot_id = due.id AND t.code = 'never'",
         ),
     ],
-    f"{FUNCTIONS}/expire_due.sql": [
+    f"{BEFORE}/expire_due.sql": [
         ("a sweep waits for busy wallets", "FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),
     ],
     "credits/migrations/0004_lots.py": [
@@ -94,16 +131,41 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             "IF NEW.amount > reversed.amount THEN",
         ),
     ],
-    "credits/queries.py": [
+    "credits/limits.py": [
+        ("more may be paid than is owed", "if amount > owed:", "if False:"),
         (
             "the floor may cut what is held on credit",
             "b.posted - b.held - l.free >= %(floor)s",
             "b.posted - b.held >= %(floor)s",
         ),
+    ],
+    "credits/upstream_accounts.py": [
+        ("what attempts in flight used is booked as drift", "min(0, said - (posted - held))", "min(0, said - posted)"),
+        ("a reading far off empties an account", "booked=most is None or abs(drift) <= most", "booked=True"),
+    ],
+    "jobs/queries/affording.py": [
+        ("an account that cannot pay is chosen", 'if not cost or purse.get(s["account_id"], cost) >= cost', "if True"),
+        ("one account pays for two jobs with the same credits", 'purse[found["account_id"]] -= cost', "pass"),
+        ("who cannot be paid for stays in line", "SET turn = NULL, unaffordable = true", "SET unaffordable = false"),
+    ],
+    "jobs/closing.py": [
+        (
+            "a failed attempt is charged to no account",
+            'None if case["verdict"] == NOT_EXECUTED',
+            'None if case["verdict"] != "succeeded"',
+        ),
+        ("absurd usage is believed", 'if 0 < case["price"] * MOST_OVERRUN < charge:', "if False:"),
+        (
+            "usage above the hold is never flagged",
+            'if why := charges[case["id"]][1] or above:',
+            'if why := charges[case["id"]][1]:',
+        ),
+    ],
+    "credits/queries.py": [
         (
             "expired credits are shown as available",
-            "AND NOT l.spent AND l.expires_at <= clock_timestamp()), 0)",
-            "AND l.spent AND l.expires_at <= clock_timestamp()), 0)",
+            "AND NOT l.spent AND l.expires_at <= clock_timestamp()), 0), b.owed",
+            "AND l.spent AND l.expires_at <= clock_timestamp()), 0), b.owed",
         ),
         (
             "the key of a grant stands for its amount alone",
@@ -126,6 +188,14 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             "OVER (PARTITION BY t.credit_id) * 0 AS used",
         ),
     ],
+}
+
+# Where the tests of a file stand that is not of the credits.
+TESTS = {
+    "jobs/closing.py": ("tests/jobs/test_verbs.py", "tests/jobs/test_affording.py"),
+    "jobs/queries/affording.py": ("tests/jobs/test_affording.py",),
+    f"{FUNCTIONS}/upstream_accounts.sql": ("tests/jobs/test_affording.py",),
+    "credits/upstream_accounts.py": ("tests/jobs/test_affording.py",),
 }
 
 # Those that nothing can tell apart, and why.

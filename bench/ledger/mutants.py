@@ -1,7 +1,7 @@
-"""`python -m bench.ledger.mutants`: the ledger with one fault sown at a time; the tests of the credits have to find each.
+"""`python -m bench.ledger.mutants`: money with one fault sown at a time; its tests have to find each.
 
-A fault is a text replaced in a copy of the tree, in which `pytest tests/credits` then runs. Prints a table; exit code 0 when
-none survived but those that are explained here.
+A fault is a text replaced in a copy of the tree, in which its tests then run (`tests/credits`, if TESTS names no others).
+Prints a table; exit code 0 when none survived but those that are explained here.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.ledger.faults import FAULTS, HARMLESS
+from bench.ledger.faults import FAULTS, HARMLESS, TESTS
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("broker_project", "jobs", "upstream", "pool", "credits", "webhooks", "tenants", "statemachine", "simulator",
@@ -51,7 +51,8 @@ def trial(file: str, text: str, instead: str) -> str:
         if content.count(text) != 1:
             raise ValueError(f"this stands {content.count(text)} times in {file}: {text}")
         (tree / file).write_text(content.replace(text, instead), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "--show-capture=no", "tests/credits"]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "--show-capture=no",
+                   *TESTS.get(file, ("tests/credits",))]  # fmt: skip
         try:
             # It only has to fail; the shortest walk to it is of no use here.
             env = {**os.environ, "BERTH_MODEL_SHRINK": "no"}
@@ -63,7 +64,7 @@ def trial(file: str, text: str, instead: str) -> str:
     if tested.returncode == 0:
         return ""
     failed = [line for line in tested.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return "killed by " + (failed[0].split(" ")[1].removeprefix("tests/credits/") if failed else "an error")[:70]
+    return "killed by " + (failed[0].split(" ")[1].removeprefix("tests/") if failed else "an error")[:70]
 
 
 if __name__ == "__main__":

@@ -133,6 +133,24 @@ def test_a_success_whose_result_cannot_be_read_is_unknown() -> None:
 def test_units_that_make_no_sense_do_not_undo_a_success(units: str) -> None:
     found = outcome(200, BODY, units=units)
     assert (found.over, found.verdict, found.result, found.units) == (True, "succeeded", BODY, None)
+    assert found.usage_problem
+
+
+def test_what_the_call_took_of_the_account_is_kept_apart_from_what_was_used() -> None:
+    body = {"status": "done", "units": 3, "credits": 0.25}
+    found = outcome(200, body, units="response.body.units", cost="response.body.credits")
+    assert (found.units, found.cost, found.usage_problem) == (3, 0.25, "")
+    failed = outcome(
+        200, {**body, "status": "failed"}, success="response.body.status == 'done'", cost="response.body.credits"
+    )
+    assert (failed.verdict, failed.cost) == ("failed", 0.25)
+    refused = outcome(422, body, cost="response.body.credits")
+    assert (refused.verdict, refused.cost) == ("not_executed", None)
+
+
+def test_a_failure_need_not_say_what_it_used() -> None:
+    found = outcome(200, {"status": "failed"}, success="response.body.status == 'done'", units="response.body.units")
+    assert (found.verdict, found.units, found.usage_problem) == ("failed", None, "")
 
 
 def test_a_condition_that_is_no_boolean_is_not_a_success() -> None:
@@ -141,7 +159,8 @@ def test_a_condition_that_is_no_boolean_is_not_a_success() -> None:
 
 
 def test_units_of_null_are_none_given() -> None:
-    assert outcome(200, {"units": None}, units="response.body.units").units is None
+    found = outcome(200, {"units": None}, units="response.body.units")
+    assert (found.units, found.usage_problem) == (None, "response.body.units: there is none")
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(200, "unknown"), (500, "unknown"), (429, "not_executed")])
