@@ -1,15 +1,13 @@
 """Faults that the database itself makes: a write that is refused, or whose connection dies, counted row by row."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
 from tests import db
 
 Fault = Literal["refused", "killed", "killed at commit"]
-FAULTS: tuple[Fault, ...] = ("refused", "killed", "killed at commit")
-
 REFUSED = "a write was refused on purpose"
 _KILL = "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(10);"
 _DO = {"refused": f"RAISE EXCEPTION '{REFUSED}';", "killed": _KILL, "killed at commit": _KILL}
@@ -39,14 +37,7 @@ def at_row(table: str, number: int, fault: Fault) -> Iterator[None]:
 
 
 @contextmanager
-def of_job(job_id: object, condition: str, fault: Fault = "refused") -> Iterator[None]:
-    """Inside, every update of this one job that meets the condition (over OLD and NEW) fails."""
-    with _triggers(["jobs_job"], f"IF NEW.id = '{job_id}' AND {condition} THEN {_DO[fault]} END IF;", fault):
-        yield
-
-
-@contextmanager
-def _triggers(tables: "list[str] | tuple[str, ...]", body: str, fault: Fault = "refused") -> Iterator[None]:
+def _triggers(tables: Sequence[str], body: str, fault: Fault = "refused") -> Iterator[None]:
     db.execute(
         f"CREATE FUNCTION faults_happen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$"
     )

@@ -8,14 +8,13 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
-from broker_project.audit import RULES
 from credits import ledger
 from jobs import admission, transitions
 from jobs.models import Job
 from tests import db, factories
 from tests.factories import MICRO
 from tests.money_cases import faults
-from tests.money_cases.faults import FAULTS, REFUSED, Fault
+from tests.money_cases.faults import REFUSED, Fault
 from upstream.calls import Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -165,19 +164,18 @@ STEPS: dict[str, Callable[[], Step]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("step", STEPS)
-def test_a_fault_at_any_write_leaves_nothing_and_the_repeat_succeeds(step: str, fault: Fault) -> None:
+def test_a_fault_at_any_write_leaves_nothing_and_the_repeat_succeeds(step: str) -> None:
+    """And the audit, which is asked after each test, finds no hold without a job that lives."""
     written = faults.written_by(STEPS[step]().verb)
     assert written
-    if fault != "refused":  # a kill takes the same way back, so the first row of a table stands for its others
-        written = dict.fromkeys(written, 1)
-    if fault == "killed at commit":  # by then all is written, so one row stands for all
-        written = dict.fromkeys(list(written)[:1], 1)
     for table, rows in written.items():
         for number in range(1, rows + 1):
-            fails_and_is_repeated(STEPS[step](), table, number, fault)
-    assert {name: found for name, sql in RULES.items() if (found := db.rows(sql))} == {}
+            fails_and_is_repeated(STEPS[step](), table, number, "refused")
+        # A kill takes the same way back, so the first row of a table stands for its others.
+        fails_and_is_repeated(STEPS[step](), table, 1, "killed")
+    # At the commit all is written, so one row stands for all.
+    fails_and_is_repeated(STEPS[step](), next(iter(written)), 1, "killed at commit")
 
 
 def fails_and_is_repeated(step: Step, table: str, number: int, fault: Fault) -> None:
