@@ -44,7 +44,7 @@ def test_usage_that_cannot_be_is_charged_within_the_hold_and_flagged(world: Worl
 
 def test_usage_that_is_no_json_is_no_success_and_gives_the_hold_back(world: World) -> None:
     """NaN as its bytes: the answer cannot be read, so nothing is known of it, and nothing is charged."""
-    tenant = "hostile usage"
+    tenant = "unreadable usage"
     before = world.balance(tenant)
     # Python writes it so, and reads it so; no payload could carry it.
     rule = httpx.post(f"{world.simulator_url}/control/faults", content=b'{"fault": {"bad_usage": NaN}, "times": 1}')
@@ -66,11 +66,6 @@ def test_usage_above_the_hold_passes_neither_the_wallet_nor_its_credit_line(
     world: World, tenant: str, job_type: str, booked: tuple[str, str]
 ) -> None:
     """10 credits and a line of 5 are seven jobs of 2, though each uses 6; what is above stands in an entry of its own."""
-    world.run(
-        "from credits import ledger; from tenants.models import Tenant;"
-        f"tenant = Tenant.objects.get(name={tenant!r}).pk;"
-        "ledger.set_floor(tenant, -5_000_000); ledger.set_credit_limit(tenant, 5_000_000)"
-    )
     answers = world.submit(tenant, job_type, [THRICE] * 20)
     ids = accepted(answers)
     assert sorted(answer.status for answer in answers) == [202] * 7 + [402] * 13
