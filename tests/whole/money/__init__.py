@@ -1,0 +1,1 @@
+"""Faults that users of comparable systems reported of their money, over HTTP, in real processes."""
