@@ -1,11 +1,15 @@
 """Assigning where upstream accounts have a balance: who can be paid for gets a session, who cannot makes way."""
 
+from uuid import UUID
+
 from django.db import transaction
 
 from credits import upstream_accounts
 from credits.upstream_accounts import AttemptHold
+from jobs import alone
 from jobs import turns as line
-from jobs.queries import affording, claim
+from jobs.outage import DATABASE_AWAY
+from jobs.queries import affording, claim, postponing
 from statemachine.sql import Row
 
 MOST_ROUNDS = 5  # of one assign: each sets aside jobs that nobody can pay for now
@@ -33,11 +37,27 @@ def assign(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Ro
     return []
 
 
-def _round(pool_id: int, lease_seconds: float, review_seconds: float) -> tuple[list[Row], int]:
+def assign_one_by_one(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Row]:
+    """The next turns, each in a transaction of its own; one that fails leaves its line for a moment."""
+    moved: list[Row] = []
+    for job_id in affording.next_turns(pool_id):
+        try:
+            with transaction.atomic():
+                moved += _round(pool_id, lease_seconds, review_seconds, job_id)[0]
+        except (Overtaken, *DATABASE_AWAY):
+            raise
+        except Exception:  # noqa: BLE001  whatever its data provoke, the others go on; it is logged and tried again
+            alone.failed("assign", job_id, postponing.turn)
+    return moved
+
+
+def _round(
+    pool_id: int, lease_seconds: float, review_seconds: float, only: UUID | None = None
+) -> tuple[list[Row], int]:
     free = affording.free_sessions(pool_id)
     if not free:
         return [], 0
-    waiting = affording.turns(pool_id)
+    waiting = affording.turns(pool_id) if only is None else affording.one_turn(only)
     left = upstream_accounts.available(pool_id, [session["account_id"] for session in free])
     pairs, unmet = affording.match(free, waiting, left)
     moved = claim.take(pool_id, pairs, lease_seconds) if pairs else []

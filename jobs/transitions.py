@@ -1,7 +1,8 @@
 """What each arrow means: one function per arrow, one transaction each. With `states.py` and `flow.py`, the life of a job.
 
 Every function takes a set of ids, does what still stands to be done, and leaves the rest alone: a second caller moves
-nothing. The lock order is job → attempt → resource → pool → balance → hold, many of a kind by id.
+nothing. A set that fails is taken row by row; what fails alone is looked at later and holds up nobody. The lock order is
+job → attempt → resource → pool → balance → hold, many of a kind by id.
 """
 
 import logging
@@ -14,18 +15,19 @@ from django.db import transaction
 
 from credits import ledger
 from jobs import affording, closing, journal, replays, telling, turns
+from jobs.alone import row_by_row
 from jobs.findings import Finding, Flight
 from jobs.models import Job
-from jobs.queries import attempts, claim, endings, flights
+from jobs.outage import DATABASE_AWAY
+from jobs.queries import attempts, claim, endings, flights, postponing
 from jobs.signals import announce_attempts, attempt_doubted, attempt_ended
 from jobs.states import JOB
 from pool import transitions as sessions
 from pool.states import RESOURCE
 from statemachine.sql import Row, tell
 
-logger = logging.getLogger(__name__)
 BATCH = claim.BATCH
-FAILED_FINISH_SECONDS = 5
+logger = logging.getLogger(__name__)
 REVIEW_SECONDS = 30 * 24 * 3600.0  # nothing reviews holds yet, and time alone never releases one
 
 
@@ -50,24 +52,29 @@ def promote(pool_id: int, tenant_ids: Sequence[int]) -> int:
     Locks the balances in id order, then counts in a later statement (whose snapshot sees what the lock waited for), then
     takes jobs with SKIP LOCKED. A second caller waits at the balance and counts what the first gave.
     """
-    with transaction.atomic():
-        ledger.lock_wallets(tenant_ids)
-        return turns.give(pool_id, tenant_ids)
+    return _promote(tenant_ids, pool_id)
 
 
 def assign(pool_id: int) -> int:
     """PENDING → ASSIGNED: the next turns get free sessions, each with an open attempt and a lease. Returns how many.
 
     One statement; locks turns and sessions with SKIP LOCKED, then the pool row. A second caller takes the next ones.
-    Where upstream accounts have a balance see `affording`.
+    Where upstream accounts have a balance, or one job makes the statement fail, see `affording`.
     """
-    rows = claim.claim(pool_id, settings.LEASE_SECONDS)
-    if rows is None:
-        rows = affording.assign(pool_id, settings.LEASE_SECONDS, REVIEW_SECONDS)
+    try:
+        rows = claim.claim(pool_id, settings.LEASE_SECONDS)
+        if rows is None:
+            rows = affording.assign(pool_id, settings.LEASE_SECONDS, REVIEW_SECONDS)
+    except DATABASE_AWAY:
+        raise
+    except Exception:  # whatever the data of one job provoke
+        logger.exception("assign of pool %s failed; its next jobs are taken one by one", pool_id)
+        rows = affording.assign_one_by_one(pool_id, settings.LEASE_SECONDS, REVIEW_SECONDS)
     JOB.announce("assign", rows)
     return len(rows)
 
 
+@row_by_row(0, postponing.lease_end)
 def unassign(job_ids: Sequence[UUID], why: str = "worker_lost") -> int:
     """ASSIGNED → PENDING: nothing was sent and the lease has ended; the session is free, the job keeps its turn.
 
@@ -85,6 +92,7 @@ def unassign(job_ids: Sequence[UUID], why: str = "worker_lost") -> int:
     return len(moved)
 
 
+@row_by_row([], None)
 def dispatch(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
     """ASSIGNED → PROCESSING: the intent is committed; only then may the caller send what is returned.
 
@@ -103,6 +111,7 @@ def dispatch(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
         return flights.opened([attempt["id"] for attempt in begun])
 
 
+@row_by_row([], postponing.verify)
 def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
     """PROCESSING stays PROCESSING: doubted attempts that are due are found out, or waited out.
 
@@ -136,6 +145,7 @@ def learn(findings: Sequence[Finding]) -> None:
         announce_attempts(attempt_doubted, doubted)
 
 
+@row_by_row(0, postponing.lease_end)
 def doubt(job_ids: Sequence[UUID]) -> int:
     """PROCESSING stays PROCESSING: the worker that called was lost; what came of the call is unknown.
 
@@ -151,35 +161,29 @@ def doubt(job_ids: Sequence[UUID]) -> int:
     return len(doubted)
 
 
+@row_by_row(0, postponing.finish)
 def finish(job_ids: Sequence[UUID]) -> int:
     """PROCESSING → COMPLETED | FAILED | PENDING | CANCELLED: state, ledger and event of each job move together.
 
     Locks jobs by id, their attempts, then the balances. A second caller waits at the job and finds nothing unfinished.
-    A set that fails is taken job by job; one that fails alone is postponed and holds up nobody.
     """
-    try:
-        with transaction.atomic():
-            return closing.close(endings.ended(job_ids))
-    except Exception:  # whatever the data of one job provoke, the others go on, and it is tried again
-        if len(job_ids) > 1:
-            return sum(finish([job_id]) for job_id in job_ids)
-        logger.exception(
-            "finish of job %s failed; again in %s s", job_ids[0], FAILED_FINISH_SECONDS, extra={"job": str(job_ids[0])}
-        )
-        endings.postpone(job_ids[0], FAILED_FINISH_SECONDS)
-        return 0
+    with transaction.atomic():
+        return closing.close(endings.ended(job_ids))
 
 
+@row_by_row(0, postponing.turn)
 def come_due(job_ids: Sequence[UUID]) -> int:
     """PENDING stays PENDING: run_at or a back-off has passed; the job stands in its tenant's line again."""
     return turns.stand_in_line(job_ids)
 
 
+@row_by_row(0, postponing.turn)
 def afford(job_ids: Sequence[UUID]) -> int:
     """PENDING stays PENDING: an upstream account can pay for these jobs by now; they stand in line again."""
     return turns.stand_in_line_again(job_ids)
 
 
+@row_by_row(0, postponing.deadline)
 def expire(job_ids: Sequence[UUID]) -> int:
     """PENDING → FAILED: its deadline for the first start passed.
 
@@ -232,6 +236,13 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
 def dismiss(job_ids: Sequence[UUID]) -> int:
     """FAILED stays FAILED: an operator put these dead letters aside. Locks the jobs; a second caller finds none."""
     return endings.dismiss(job_ids)
+
+
+@row_by_row(0)
+def _promote(tenant_ids: Sequence[int], pool_id: int) -> int:
+    with transaction.atomic():
+        ledger.lock_wallets(tenant_ids)
+        return turns.give(pool_id, tenant_ids)
 
 
 def _pay(job: Job, paced: bool = False) -> None:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from jobs.queries.claim import BATCH, FREE, TURNS
 from jobs.queries.missed import MOST
+from jobs.states import JOB
 from statemachine.sql import Row, fetch
 
 LOOK = 5 * BATCH  # turns that are looked at, so that a few that must wait for a richer account hold up nobody
@@ -12,6 +13,13 @@ LONGEST_WAIT = "interval '1 hour'"  # until a job that nobody can pay for is loo
 
 _FREE = FREE.format(allowed="accepting")
 _TURNS = TURNS.format(most=LOOK)
+
+_ONE_TURN = f"""
+SELECT j.id, j.turn, j.run, j.attempts + 1 AS number, j.cost FROM jobs_job j
+WHERE j.id = %s AND j.state IN {JOB.guard("assign")} AND j.turn IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED"""
+_NEXT = f"""
+SELECT id FROM jobs_job WHERE pool_id = %s AND state IN {JOB.guard("assign")} AND turn IS NOT NULL
+ORDER BY turn, id LIMIT {BATCH}"""
 
 # What the richest account of each pool has for a new attempt, whether or not a session of it is free now.
 # NULL: one of them is not tracked, and can pay for anything.
@@ -44,6 +52,16 @@ def free_sessions(pool_id: int) -> list[Row]:
 def turns(pool_id: int) -> list[Row]:
     """Locks the next turns (id, turn, run, number, cost); skips locked ones."""
     return fetch(_TURNS, {"pool": pool_id})
+
+
+def one_turn(job_id: UUID) -> list[Row]:
+    """Locks this job, if it has a turn and nobody has locked it; a row as of `turns`."""
+    return fetch(_ONE_TURN, [job_id])
+
+
+def next_turns(pool_id: int) -> list[UUID]:
+    """The jobs whose turn is next, as many as one claim takes; locks nothing."""
+    return [row["id"] for row in fetch(_NEXT, [pool_id])]
 
 
 def richest(pool_id: int) -> int | None:

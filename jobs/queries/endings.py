@@ -40,15 +40,6 @@ def mark_finished(attempt_ids: Sequence[int]) -> None:
     fetch("UPDATE jobs_attempt SET finished_at = clock_timestamp() WHERE id = ANY(%s)", [list(attempt_ids)])
 
 
-def postpone(job_id: UUID, seconds: int) -> None:
-    """A finish that failed is looked at again after a pause, so that it never holds up the rest."""
-    fetch(
-        """UPDATE jobs_attempt SET look_at = clock_timestamp() + make_interval(secs => %s)
-           WHERE job_id = %s AND ended_at IS NOT NULL AND finished_at IS NULL""",
-        [seconds, job_id],
-    )
-
-
 def count_crashes(job_ids: Sequence[UUID]) -> None:
     """Each of these (locked) jobs lost its worker once more: a budget apart from its tries."""
     if job_ids:
