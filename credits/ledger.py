@@ -20,6 +20,7 @@ from credits.errors import (
     NoWallet,
     RefundExceedsCharge,
 )
+from credits.late import book_late_completion
 from credits.models.lots import PRIORITY
 from credits.reading import expiring, statement
 from credits.values import Category, Closed, Closing, Entry, Expiring, HoldRequest, WalletBalance
@@ -34,6 +35,7 @@ __all__ = [
     "HoldRequest",
     "WalletBalance",
     "balances",
+    "book_late_completion",
     "expire_due",
     "expiring",
     "grant",

@@ -88,7 +88,7 @@ def request_cancel(job_id: UUID) -> None:
 
 
 def _complete(cases: list[Row]) -> int:
-    charges = {case["id"]: _charge(case) for case in cases}
+    charges = {case["id"]: charge(case) for case in cases}
     closings = [
         # Also of tenants that are not billed: what was held when the job came is closed, whatever was changed since.
         ledger.Closing(case["id"], case["run"], charges[case["id"]][0], case["overrun"])
@@ -139,8 +139,8 @@ def _retry(cases: list[tuple[Row, Decision]]) -> int:
     return len(JOB.take("retry", rows, columns={"turn": "NULL"}))
 
 
-def _charge(case: Row) -> tuple[int, str]:
-    """What a completed job costs, in micro-credits, and what to flag. Unusable usage costs what was held."""
+def charge(case: Mapping[str, Any]) -> tuple[int, str]:
+    """What a success costs, in micro-credits, and what to flag. Unusable usage costs what was held."""
     if not case["settle"]:
         return case["price"], ""
     known = {

@@ -7,6 +7,18 @@ set-based SQL (the functions beside the migrations, and `queries.py`).
 from credits.models.accounts import TENANT_LEDGER, Account, Balance
 from credits.models.holds import Hold, HoldLot
 from credits.models.lots import Allowance, Lot
+from credits.models.reviews import HoldReview, HoldWalk
 from credits.models.transfers import Transfer
 
-__all__ = ["TENANT_LEDGER", "Account", "Allowance", "Balance", "Hold", "HoldLot", "Lot", "Transfer"]
+__all__ = [
+    "TENANT_LEDGER",
+    "Account",
+    "Allowance",
+    "Balance",
+    "Hold",
+    "HoldLot",
+    "HoldReview",
+    "HoldWalk",
+    "Lot",
+    "Transfer",
+]
