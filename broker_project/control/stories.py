@@ -10,7 +10,7 @@ from django.db.models import Model
 from broker_project.control.words import link_to, list_of, several
 from credits.models import Account, Balance, Hold, Transfer
 from credits.pricing import short_text
-from jobs.models import Attempt, Evidence, Job, JobMove
+from jobs.models import Attempt, Evidence, Job, JobMove, LateCompletion
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import Link, Section
 from tenants.models import ApiKey, Tenant
@@ -58,15 +58,37 @@ def evidence_of(attempt: Attempt) -> Section:
 
 
 def money_of_job(job: Job) -> Section:
-    """What was held and charged, run by run."""
-    rows = Hold.objects.filter(job_id=job.pk).order_by("-run")[:MOST]
-    cells = [
-        [row.run, row.status, short_text(row.amount), "–" if row.captured is None else short_text(row.captured),
-         row.reason or "–", _time(row.created_at), _time(row.resolved_at)]
-        for row in rows
-    ]  # fmt: skip
+    """What was held and charged, run by run, and what a success was worth that came too late."""
+    rows = Hold.objects.filter(job_id=job.pk).select_related("review").order_by("-run")[:MOST]
+    late = {row.run: row for row in LateCompletion.objects.filter(job=job).order_by("-run")[:MOST]}
+    cells = []
+    for row in rows:
+        cells.append(
+            [row.run, row.status, short_text(row.amount), "–" if row.captured is None else short_text(row.captured),
+             _why(row), _time(row.created_at), _time(row.resolved_at)]
+        )  # fmt: skip
+        if row.run in late:
+            cells.append(_late_completion(late[row.run]))
     columns = ["Run", "Hold", "Held", "Charged", "Why", "Held at", "Resolved at"]
     return Section("Credits", columns, cells, "Nothing was held.")
+
+
+def _why(hold: Hold) -> str:
+    """Why it was closed, or why it is still open after so long."""
+    review = getattr(hold, "review", None)
+    if hold.status == Hold.Status.OPEN and review is not None:
+        return f"needs attention: {review.attention}" if review.attention else f"reviewed at {_time(review.due_at)}"
+    return hold.reason or "–"
+
+
+def _late_completion(late: LateCompletion) -> list[Any]:
+    """Not of the wallet: the loss is ours."""
+    if late.decided_at is None:
+        worth, why = "–", "its run goes on"
+    else:
+        worth, why = (f"{short_text(late.booked)} (our loss)", "a success that surfaced late") if late.booked else (
+            "0", late.why)  # fmt: skip
+    return [late.run, "late completion", "–", worth, why, _time(late.at), _time(late.decided_at)]
 
 
 def wallet_of(tenant: Tenant) -> Section:
