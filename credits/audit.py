@@ -70,9 +70,24 @@ RULES: dict[str, str] = {
         GROUP BY a.ledger HAVING sum(e.amount) <> 0
     """,
     "P5.open_holds_are_reviewed": """
-        SELECT 'hold ' || id AS subject, extract(epoch FROM statement_timestamp() - review_at)::bigint AS found,
-               3600 AS expected
-        FROM credits_hold WHERE status = 'open' AND review_at < statement_timestamp() - interval '1 hour'
+        SELECT 'hold ' || h.id AS subject, CASE WHEN r.hold_id IS NULL THEN 'never reviewed, due ' ELSE 'due ' END
+               || coalesce(r.due_at, h.review_at) AS found, 'reviewed within an hour' AS expected
+        FROM credits_hold h LEFT JOIN credits_holdreview r ON r.hold_id = h.id
+        WHERE h.status = 'open' AND h.attempt = 0
+          AND coalesce(r.due_at, h.review_at) < statement_timestamp() - interval '1 hour'
+    """,
+    "P5.late_completion_is_of_a_released_hold": """
+        SELECT 'transfer ' || t.id AS subject, coalesce(h.status || ' ' || h.amount, 'no hold') || ' from ' || d.kind
+               || ' to ' || c.kind AS found, 'released, at least ' || t.amount || ' from loss to revenue' AS expected
+        FROM credits_transfer t
+        JOIN credits_account d ON d.id = t.debit_id JOIN credits_account c ON c.id = t.credit_id
+        LEFT JOIN credits_hold h ON h.id = t.hold_id
+        WHERE t.code = 'late_completion'
+          AND (h.status, d.kind, c.kind, t.amount <= h.amount) IS DISTINCT FROM ('released', 'loss', 'revenue', true)
+    """,
+    "P5.one_late_completion_per_hold": """
+        SELECT 'hold ' || hold_id AS subject, count(*) AS found, 1 AS expected
+        FROM credits_transfer WHERE code = 'late_completion' GROUP BY hold_id HAVING count(*) > 1
     """,
     "P5.lot_reserved_equals_open_holds": """
         SELECT 'lot ' || l.id AS subject, l.reserved AS found, coalesce(h.reserved, 0) AS expected

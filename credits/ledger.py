@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 
 from credits import limits, queries
 from credits.errors import LedgerConflict, NothingCharged, NoWallet, RefundExceedsCharge
+from credits.late import book_late_completion
 from credits.limits import budgets, pay_debt, set_ceiling, set_credit_limit, set_floor
 from credits.models.lots import PRIORITY
 from credits.reading import expiring, statement
@@ -42,6 +43,7 @@ __all__ = [
     "HoldRequest",
     "WalletBalance",
     "balances",
+    "book_late_completion",
     "budgets",
     "expire_due",
     "expiring",

@@ -11,8 +11,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from credits.models import Hold
 from credits.pricing import short_text
-from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, Line
+from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, LateCompletion, Line
 from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
 from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
 from tenants.models import Tenant
@@ -41,6 +42,7 @@ class Only(admin.SimpleListFilter):
             ("waiting", "waiting"),
             ("running", "running"),
             ("flagged", "flagged"),
+            ("attention", "needs attention"),
         ]
 
     def queryset(self, request: Any, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002
@@ -53,6 +55,9 @@ class Only(admin.SimpleListFilter):
                 return queryset.filter(state__in=("assigned", "processing"))
             case "flagged":
                 return queryset.exclude(flagged="")
+            case "attention":
+                waiting = Hold.objects.filter(review__needs_attention_since__isnull=False, status=Hold.Status.OPEN)
+                return queryset.filter(pk__in=waiting.values("job_id"))
         return queryset
 
 
@@ -194,6 +199,18 @@ class EvidenceAdmin(ReadOnlyAdmin):
     search_fields = exact_search = ["attempt_id"]
     search_help_text = "Number of the attempt"
     ordering = ["-id"]
+
+
+@admin.register(LateCompletion)
+class LateCompletionAdmin(ReadOnlyAdmin):
+    list_display = ["id", "job", "run", "booked_credits", "why", "at", "decided_at"]
+    search_fields = exact_search = ["job_id"]
+    search_help_text = "Job id"
+    ordering = ["-id"]
+
+    @admin.display(description="booked", ordering="booked")
+    def booked_credits(self, late: LateCompletion) -> str:
+        return short_text(late.booked)
 
 
 @admin.register(Line)

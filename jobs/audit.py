@@ -5,12 +5,12 @@ Each rule holds in every committed state, so the audit may run under load. What 
 no rule.
 """
 
-from jobs.states import ACCEPTED, CALLING, INTENDED, JOB, NOT_EXECUTED, PARTIAL, SUCCEEDED
+from jobs.states import ACCEPTED, CALLING, INTENDED, JOB, NOT_EXECUTED
+from jobs.states import PROVEN_SQL as PROVEN
+from jobs.states import TERMINAL_SQL as TERMINAL
 from statemachine.audit import history_rules
 
-TERMINAL = "(" + ", ".join(f"'{state}'" for state in JOB.terminal) + ")"
 TERMINAL_EVENTS = "(" + ", ".join(f"'job.{state}'" for state in JOB.terminal) + ")"
-PROVEN = f"('{SUCCEEDED}', '{PARTIAL}')"
 SENT = f"('{CALLING}', '{ACCEPTED}')"
 
 # P1, one session, one job. P2, in use until the upstream is known to have ended.
@@ -186,6 +186,22 @@ MONEY = {
         SELECT 'job ' || id AS subject, state || ', turn ' || coalesce(turn::text, 'none') AS found,
                'pending, no turn, a time to look again' AS expected
         FROM jobs_job WHERE unaffordable AND state = 'pending' AND (turn IS NOT NULL OR due_at IS NULL)
+    """,
+    "P5.late_completion_is_booked_as_decided": """
+        SELECT 'job ' || job_id || ' run ' || run AS subject, coalesce(t.amount, 0) AS found,
+               coalesce(l.booked, 0) AS expected
+        FROM (SELECT * FROM jobs_latecompletion WHERE decided_at IS NOT NULL) l
+        FULL JOIN (SELECT h.job_id, h.run, sum(t.amount)::bigint AS amount
+                   FROM credits_transfer t JOIN credits_hold h ON h.id = t.hold_id
+                   WHERE t.code = 'late_completion' GROUP BY h.job_id, h.run) t USING (job_id, run)
+        WHERE coalesce(t.amount, 0) <> coalesce(l.booked, 0)
+    """,
+    "P5.late_completion_is_decided": f"""
+        SELECT 'job ' || l.job_id || ' run ' || l.run AS subject, 'undecided since ' || l.at AS found,
+               'decided: the run has ended' AS expected
+        FROM jobs_latecompletion l JOIN jobs_job j ON j.id = l.job_id
+        WHERE l.decided_at IS NULL AND (j.run > l.run OR j.state IN {TERMINAL})
+          AND l.look_at < statement_timestamp() - interval '1 hour'
     """,
     "P5.unsuccessful_job_is_not_charged": """
         SELECT 'job ' || j.id AS subject, coalesce(h.status, 'no hold') || ', charged ' || j.charged AS found,

@@ -98,7 +98,7 @@ def request_cancel(job_id: UUID) -> None:
 
 
 def _complete(cases: list[Row]) -> int:
-    charges = {case["id"]: _charge(case) for case in cases}
+    charges = {case["id"]: charge(case) for case in cases}
     closings = [
         # Also of tenants that are not billed: what was held when the job came is closed, whatever was changed since.
         ledger.Closing(case["id"], case["run"], charges[case["id"]][0], case["overrun"])
@@ -109,7 +109,7 @@ def _complete(cases: list[Row]) -> int:
     for case in cases:
         over = settled[case["id"]].overrun if case["id"] in settled else 0
         above = f"usage above the hold, {case['overrun']}: {over / pricing.MICRO:g}" if over else ""
-        if why := charges[case["id"]][1] or above:
+        if why := charges[case["id"]][1] or case["usage_problem"] or above:
             journal.flagged(case, why)
         flags[case["id"]] = why
     rows = [
@@ -173,14 +173,14 @@ def _spent(case: Row) -> int:
         except pricing.PriceError:
             return int(case["cost"])
     if not case["has_cost"] and case["settle"] and case["units"] is not None:
-        return _charge(case)[0]
+        return charge(case)[0]
     return int(case["cost"])
 
 
-def _charge(case: Row) -> tuple[int, str]:
-    """What a completed job costs, in micro-credits, and what to flag. Unusable or absurd usage costs what was held."""
+def charge(case: Mapping[str, Any]) -> tuple[int, str]:
+    """What a success costs, in micro-credits, and what to flag. Unusable or absurd usage costs what was held."""
     if not case["settle"]:
-        return case["price"], case["usage_problem"]
+        return case["price"], ""
     known = {
         "payload": case["payload"],
         "job": {"id": str(case["id"]), "type": case["type"], "attempt": case["number"], "metadata": case["metadata"]},
@@ -190,14 +190,14 @@ def _charge(case: Row) -> tuple[int, str]:
         "price": case["price"] / pricing.MICRO,
     }
     try:
-        charge = pricing.to_micro(compile_expression(case["settle"], SETTLE_NAMES).evaluate(known))
+        amount = pricing.to_micro(compile_expression(case["settle"], SETTLE_NAMES).evaluate(known))
     except (ExpressionError, pricing.PriceError) as error:
         return case["price"], f"settle: {error}"[:500]
-    if 0 < case["price"] * MOST_OVERRUN < charge:
+    if 0 < case["price"] * MOST_OVERRUN < amount:
         return case[
             "price"
-        ], f"absurd usage: {pricing.decimal_text(charge)} for {pricing.decimal_text(case['price'])} held"
-    return charge, case["usage_problem"]
+        ], f"absurd usage: {pricing.decimal_text(amount)} for {pricing.decimal_text(case['price'])} held"
+    return amount, ""
 
 
 def _tell(moved: Sequence[Moved], cases: Sequence[Row], errors: dict[UUID, Any]) -> int:

@@ -1,12 +1,12 @@
 """A flight is an attempt on its way to the upstream; a finding is what became known of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import UUID
 
-from jobs.states import UNKNOWN
-from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY, pause_ms
+from jobs.states import PROVEN, UNKNOWN
+from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY, OPERATOR, pause_ms
 from statemachine.sql import Row
 from upstream.calls import Outcome
 
@@ -50,11 +50,12 @@ class Flight:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is now known of a flight, and from whom (`answer`, `lost`, `waited`)."""
+    """What is now known of a flight, and from whom (`answer`, `lost`, `waited`, `operator`). `said` is kept with it."""
 
     flight: Flight
     outcome: Outcome
     kind: str = "answer"
+    said: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def worker_lost(cls, flight: Flight) -> "Finding":
@@ -72,6 +73,17 @@ class Finding:
         code = flight.row["error_code"] or "outcome_unknown"
         return cls(flight, Outcome(over=True, verdict="unknown", error_code=code), "waited")
 
+    @classmethod
+    def of_operator(cls, flight: Flight, executed: bool, units: float | None, said: Mapping[str, Any]) -> "Finding":
+        """Somebody looked, and declares the session over: it was executed, or nobody will know."""
+        outcome = Outcome(over=True, verdict="succeeded" if executed else "unknown", units=units if executed else None)
+        return cls(flight, outcome, OPERATOR, said)
+
+    @property
+    def proven(self) -> bool:
+        """Whether it tells of a success, whole or partial."""
+        return self.outcome.verdict in PROVEN
+
     @property
     def ends(self) -> bool:
         """Whether the session is to be let go: it is over, and there is nothing to find out by sending again."""
@@ -80,10 +92,8 @@ class Finding:
 
     def evidence(self) -> dict[str, Any]:
         """The row that is kept whoever comes late."""
-        known = {
-            field.name: getattr(self.outcome, field.name) for field in fields(self.outcome) if field.name != "result"
-        }
-        content = {name: _storable(value) for name, value in known.items() if value not in (None, "")}
+        known = {each.name: getattr(self.outcome, each.name) for each in fields(self.outcome) if each.name != "result"}
+        content = {name: _storable(value) for name, value in {**known, **self.said}.items() if value not in (None, "")}
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "kind": self.kind, "content": content}
 
     def end(self) -> dict[str, Any]:
@@ -97,7 +107,14 @@ class Finding:
         }
         reference = _storable(self.outcome.reference) or self.flight.row["reference"]
         known["error_code"] = known["error_code"][:LONGEST_CODE]
+        if self.kind == OPERATOR and self.outcome.verdict == UNKNOWN:
+            known["error_class"] = OPERATOR
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "reference": reference, **known}
+
+    def late(self) -> dict[str, Any]:
+        """What a success is remembered by that came when its attempt was not to be ended by it any more."""
+        reference = _storable(self.outcome.reference) or self.flight.row["reference"]
+        return {"id": self.flight.attempt_id, "units": self.outcome.units, "reference": reference}
 
     def doubt(self) -> dict[str, Any]:
         """When to look again: after a pause where it may be sent again, else when max_runtime is over."""

@@ -11,10 +11,12 @@ from typing import Any
 
 from django.dispatch import receiver
 
+from credits import reviews as holds
 from jobs import redis_hints, wakes
 from jobs.queries import affording, claim, line, missed
-from jobs.signals import attempt_doubted, attempt_ended, job_moved
+from jobs.signals import attempt_doubted, attempt_ended, completion_late, job_moved
 from jobs.states import JOB
+from jobs.transitions import REVIEW_SECONDS
 from pool.signals import resource_moved
 from statemachine.machine import Moved
 
@@ -23,6 +25,7 @@ MOST_IDS = (
     20  # in one message: Celery tells Flower the first 1,024 characters of the arguments, and all are to be found
 )
 Arguments = tuple[Any, ...]
+STRIDE_SECONDS = 60.0  # so late the walk through the holds sets out again, so that it does not write each second
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,8 @@ FLOW = (
         coalesce=True,
     ),
     Step("dispatch", ("job assign",), _jobs, lambda: _set(missed.jobs_to_dispatch()), needs_calls=True),
+    Step("book_late", ("completion late",), _jobs, lambda: _set(missed.late_completions())),
+    Step("review", (), _jobs, lambda: [()] if holds.are_due(REVIEW_SECONDS + STRIDE_SECONDS) else []),
 )
 # The arrows that end a job: what long polls wait for.
 ENDS = {verb for verb, arrow in JOB.arrows.items() if arrow.target in JOB.terminal}
@@ -142,3 +147,8 @@ def _attempt_ended(rows: Rows, **_kwargs: Any) -> None:
 @receiver(attempt_doubted)
 def _attempt_doubted(rows: Rows, **_kwargs: Any) -> None:
     happened("attempt doubted", rows)
+
+
+@receiver(completion_late)
+def _completion_late(rows: Rows, **_kwargs: Any) -> None:
+    happened("completion late", rows)

@@ -37,6 +37,21 @@ def doubted(attempts: Sequence[Mapping[str, Any]], codes: Mapping[int, str]) -> 
         _note(logging.WARNING, "outcome unknown, to be found out: %s", code or "no answer", row, code=code)
 
 
+def surfaced(case: Mapping[str, Any], booked: str) -> None:
+    """A success that came after its run had ended without one."""
+    _note(logging.WARNING, "late completion: %s", booked, case)
+
+
+def orphaned(case: Mapping[str, Any], end: str) -> None:
+    """A hold that stood open after its run had ended, or without a job: there is a mistake in the code."""
+    _note(logging.WARNING, "hold was left open by its run: %s", end, case)
+
+
+def needs_attention(case: Mapping[str, Any], why: str) -> None:
+    """A job that nobody but an operator can bring to its end."""
+    _note(logging.WARNING, "job needs an operator: %s", why, case, code=why)
+
+
 def _note(level: int, message: str, word: str, case: Mapping[str, Any], **fields: Any) -> None:
     if logger.isEnabledFor(level):
         named = {

@@ -237,6 +237,34 @@ class Evidence(models.Model):
         return f"{self.attempt_id} {self.kind}"
 
 
+class LateCompletion(models.Model):
+    """A success that surfaced when its attempt had ended, or was being sent, under another name: once per run.
+
+    Written with the evidence of it; what it means for the money is decided when the run has ended.
+    """
+
+    # No foreign keys in the database: each would be one more trigger to ask for every move of a job and an attempt.
+    job = models.ForeignKey(Job, models.PROTECT, related_name="+", db_index=False, db_constraint=False)
+    run = models.PositiveIntegerField()
+    attempt = models.ForeignKey(Attempt, models.PROTECT, related_name="+", db_index=False, db_constraint=False)
+    units = models.FloatField(null=True)
+    reference = models.TextField(blank=True, help_text="The upstream's own, of this answer.")
+    at = models.DateTimeField(db_default=Now())
+    look_at = models.DateTimeField(db_default=Now(), help_text="When it is decided, or asked again.")
+    decided_at = models.DateTimeField(null=True)
+    booked = models.BigIntegerField(default=0, help_text="From loss to revenue, in micro-credits.")
+    why = models.TextField(blank=True, help_text="Why nothing was booked.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "run"], name="one_late_completion_per_run")]
+        indexes = [
+            models.Index(fields=["look_at"], condition=Q(decided_at__isnull=True), name="latecompletion_undecided")
+        ]
+
+    def __str__(self) -> str:
+        return f"late completion of job {self.job_id} run {self.run}"
+
+
 class Line(models.Model):
     """A tenant's line in a pool: the finish tag of its last turn (start-time fair queueing)."""
 

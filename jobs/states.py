@@ -30,6 +30,8 @@ JOB = Machine(
     ],
 )
 
+TERMINAL_SQL = "(" + ", ".join(f"'{state}'" for state in JOB.terminal) + ")"
+
 # What an attempt has come to; a phase only grows.
 INTENDED, CALLING, ACCEPTED, ENDED = "intended", "calling", "accepted", "ended"
 ATTEMPT_PHASES = {
@@ -49,3 +51,5 @@ VERDICTS = {
     NOT_EXECUTED: "refused or never sent: safe to repeat",
     UNKNOWN: "may have been executed: to be found out, never repeated blindly",
 }
+PROVEN = (SUCCEEDED, PARTIAL)
+PROVEN_SQL = f"('{SUCCEEDED}', '{PARTIAL}')"

@@ -17,7 +17,7 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, transitions
+from jobs import calls, late, reviews, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
@@ -96,6 +96,8 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "promote": transitions.promote,
     "assign": _assign,
     "dispatch": calls.dispatch,
+    "book_late": late.book,
+    "review": reviews.review,
 }
 
 

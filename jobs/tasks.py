@@ -5,7 +5,7 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import calls, sweep, telling, transitions, wakes
+from jobs import calls, late, reviews, sweep, telling, transitions, wakes
 from pool import transitions as sessions
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
@@ -66,6 +66,16 @@ def doubt(job_ids: list[str]) -> None:
 @shared_task(name="jobs.expire")
 def expire(job_ids: list[str]) -> None:
     transitions.expire(_uuids(job_ids))
+
+
+@shared_task(name="jobs.book_late")
+def book_late(job_ids: list[str]) -> None:
+    late.book(_uuids(job_ids))
+
+
+@shared_task(name="jobs.review")
+def review() -> None:
+    reviews.review()
 
 
 @shared_task(name="jobs.sweep")

@@ -19,8 +19,8 @@ from jobs.alone import row_by_row
 from jobs.findings import Finding, Flight
 from jobs.models import Job
 from jobs.outage import DATABASE_AWAY
-from jobs.queries import attempts, claim, endings, flights, postponing
-from jobs.signals import announce_attempts, attempt_doubted, attempt_ended
+from jobs.queries import attempts, claim, endings, flights, late, postponing
+from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, completion_late
 from jobs.states import JOB
 from pool import transitions as sessions
 from pool.states import RESOURCE
@@ -28,7 +28,7 @@ from statemachine.sql import Row, tell
 
 BATCH = claim.BATCH
 logger = logging.getLogger(__name__)
-REVIEW_SECONDS = 30 * 24 * 3600.0  # nothing reviews holds yet, and time alone never releases one
+REVIEW_SECONDS = 3600.0  # after so long a hold that is open is looked at; time alone never releases one
 
 
 def submit(job: Job) -> Job:
@@ -133,16 +133,20 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
 def learn(findings: Sequence[Finding]) -> None:
     """PROCESSING stays PROCESSING: what the upstream answered is kept; sessions known to be over are let go at once.
 
-    Evidence is appended unfenced; ends and doubts name the fence, so a late writer changes nothing. Locks attempts,
-    then sessions. The hand-off to the next job and the accounting of this one follow side by side.
+    Evidence is appended unfenced; ends and doubts name the fence, so a late writer changes nothing; a success that it
+    brings is remembered, and `late.book` draws what it means. Locks attempts, then sessions. The hand-off to the next job
+    and the accounting of this one follow side by side.
     """
     with transaction.atomic():
         attempts.append_evidence([finding.evidence() for finding in findings])
-        _end([finding for finding in findings if finding.ends])
+        ended = _end([finding for finding in findings if finding.ends])
         doubted = attempts.doubt([finding.doubt() for finding in findings if not finding.ends])
         codes = {finding.flight.attempt_id: finding.outcome.error_code for finding in findings}
         journal.doubted(doubted, codes)
         announce_attempts(attempt_doubted, doubted)
+        # Last, since it may wait for another who brings the same: that one then waits for none of our locks.
+        missed = [finding.late() for finding in findings if finding.proven and finding.flight.attempt_id not in ended]
+        announce_attempts(completion_late, late.remember(missed))
 
 
 @row_by_row(0, postponing.lease_end)
@@ -262,8 +266,8 @@ def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
     return abandoned
 
 
-def _end(findings: Sequence[Finding]) -> None:
-    """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing."""
+def _end(findings: Sequence[Finding]) -> set[int]:
+    """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing. Ids of the ended."""
     by_id = {finding.flight.attempt_id: finding for finding in findings}
     ended = attempts.end([finding.end() for finding in findings])
     resting: dict[int, list[Mapping[str, Any]]] = {}
@@ -272,3 +276,4 @@ def _end(findings: Sequence[Finding]) -> None:
     for rest_ms, rows in resting.items():
         sessions.let_go("cool" if rest_ms else "free", rows, rest_ms)
     announce_attempts(attempt_ended, ended)
+    return {attempt["id"] for attempt in ended}

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.states import FAILED, NOT_EXECUTED, PARTIAL, SUCCEEDED
+from jobs.states import FAILED, NOT_EXECUTED, PROVEN
 
 DEFAULT_RETRY: Mapping[str, Any] = {"attempts": 3, "first_ms": 1000, "factor": 2, "max_ms": 300_000}
 CRASH_BUDGET = 3
 BUSY_PAUSE_MS = 1000
+OPERATOR = "operator"  # the error class of an attempt of which an operator said that nobody will find out
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 
 
@@ -31,11 +32,13 @@ class Decision:
 
 def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return per row of the table
     """`case` is a row of `queries.endings.ended`. Returns complete, fail, retry or cancel_ended."""
-    if case["verdict"] in (SUCCEEDED, PARTIAL):
+    if case["verdict"] in PROVEN:
         return Decision("complete")
     if case["cancel_requested_at"] is not None:
         return Decision("cancel_ended", "cancelled", "cancelled on request")
     code, message = case["error_code"] or case["verdict"], case["error_message"]
+    if case["error_class"] == OPERATOR:
+        return Decision("fail", "outcome_unknown")
     if case["crashes"] >= CRASH_BUDGET:
         return Decision("fail", "crash_budget", f"its worker was lost {case['crashes']} times")
     if case["verdict"] == NOT_EXECUTED and case["error_class"] == "rejected":

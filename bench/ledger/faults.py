@@ -154,11 +154,11 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             'None if case["verdict"] == NOT_EXECUTED',
             'None if case["verdict"] != "succeeded"',
         ),
-        ("absurd usage is believed", 'if 0 < case["price"] * MOST_OVERRUN < charge:', "if False:"),
+        ("absurd usage is believed", 'if 0 < case["price"] * MOST_OVERRUN < amount:', "if False:"),
         (
             "usage above the hold is never flagged",
-            'if why := charges[case["id"]][1] or above:',
-            'if why := charges[case["id"]][1]:',
+            'or case["usage_problem"] or above:',
+            'or case["usage_problem"]:',
         ),
     ],
     "credits/queries.py": [

@@ -8,7 +8,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 
 from credits.models import Allowance, Balance, Hold, Lot, Transfer
-from jobs.models import Attempt, Job, JobMove, JobType
+from jobs.models import Attempt, Job, JobMove, JobType, LateCompletion
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import Link
 from tenants.models import ApiKey, Tenant
@@ -66,6 +66,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             list_of(Lot, "Lots", "inventory_2"),
             list_of(Transfer, "Transfers", "receipt_long"),
             list_of(Allowance, "Allowances", "event_repeat"),
+            list_of(LateCompletion, "Late completions", "schedule"),
         ]},
         {"title": "Elsewhere", "items": [
             {"title": link.text, "icon": icon, "link": link.address} for icon, link in _elsewhere()

@@ -1,10 +1,12 @@
 """What is told of money: what a job was charged and given back, a tenant's allowances, where an entry belongs."""
 
+from typing import Any
+
 from broker_project.control.words import link_to, list_of, moment
 from credits.charges import charges_of
 from credits.models import Allowance, Hold, Lot, Transfer
 from credits.pricing import short_text
-from jobs.models import Job
+from jobs.models import Job, LateCompletion
 from statemachine.operations import Link, Section
 from tenants.models import Tenant
 
@@ -13,17 +15,43 @@ MOST_LINKS = 10
 
 
 def money_of_job(job: Job) -> Section:
-    """What was held, charged and refunded, run by run; the refunds lead to their entries, where their reasons are."""
-    rows = Hold.objects.filter(job_id=job.pk, attempt=0).order_by("-run")[:MOST]
+    """What was held, charged and refunded, run by run, and what a success was worth that came too late.
+
+    The refunds lead to their entries, where their reasons are.
+    """
+    rows = Hold.objects.filter(job_id=job.pk, attempt=0).select_related("review").order_by("-run")[:MOST]
     charges = charges_of([job.pk])
-    cells = [
-        [row.run, row.status, short_text(row.amount), "–" if row.captured is None else short_text(row.captured),
-         short_text(charges[job.pk, row.run].refunded) if (job.pk, row.run) in charges else "–",
-         row.reason or "–", moment(row.created_at), moment(row.resolved_at)]
-        for row in rows
-    ]  # fmt: skip
+    late = {row.run: row for row in LateCompletion.objects.filter(job=job).order_by("-run")[:MOST]}
+    cells = []
+    for row in rows:
+        cells.append(
+            [row.run, row.status, short_text(row.amount), "–" if row.captured is None else short_text(row.captured),
+             short_text(charges[job.pk, row.run].refunded) if (job.pk, row.run) in charges else "–",
+             _why(row), moment(row.created_at), moment(row.resolved_at)]
+        )  # fmt: skip
+        if row.run in late:
+            cells.append(_late_completion(late[row.run]))
     columns = ["Run", "Hold", "Held", "Charged", "Refunded", "Why", "Held at", "Resolved at"]
     return Section("Credits", columns, cells, "Nothing was held.", _refunds_of(job))
+
+
+def _why(hold: Hold) -> str:
+    """Why it was closed, or why it is still open after so long."""
+    review = getattr(hold, "review", None)
+    if hold.status == Hold.Status.OPEN and review is not None:
+        return f"needs attention: {review.attention}" if review.attention else f"reviewed at {moment(review.due_at)}"
+    return hold.reason or "–"
+
+
+def _late_completion(late: LateCompletion) -> list[Any]:
+    """Not of the wallet: the loss is ours."""
+    if late.decided_at is None:
+        worth, why = "–", "its run goes on"
+    elif late.booked:
+        worth, why = f"{short_text(late.booked)} (our loss)", "a success that surfaced late"
+    else:
+        worth, why = "0", late.why
+    return [late.run, "late completion", "–", worth, "–", why, moment(late.at), moment(late.decided_at)]
 
 
 def allowances_of(tenant: Tenant) -> Section:

@@ -1,6 +1,6 @@
 """Which operations stand at which rows, and what is told of them: one table."""
 
-from broker_project.control import allowances, customers, jobs, money, money_stories, sessions, stories
+from broker_project.control import allowances, customers, decisions, jobs, money, money_stories, sessions, stories
 from credits.models import Allowance, Balance, Hold, Lot, Transfer
 from jobs.models import Attempt, Evidence, Job, JobMove
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
@@ -10,7 +10,7 @@ from tenants.models import ApiKey, Tenant
 
 def make() -> None:
     """Called once, when all apps are there."""
-    offer(Job, jobs.Replay(), jobs.Cancel(), jobs.Dismiss(), money.Refund())
+    offer(Job, decisions.Decide(), jobs.Replay(), jobs.Cancel(), jobs.Dismiss(), money.Refund())
     offer(Resource, *sessions.all_of(lambda session: [session]))
     offer(UpstreamAccount, *sessions.all_of(lambda account: account.resources.select_related("account").order_by("id")))
     offer(Pool, *sessions.all_of(lambda pool: pool.resources.select_related("account").order_by("id")))

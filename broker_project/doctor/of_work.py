@@ -70,6 +70,18 @@ def dead_letters() -> Finding:
     return ok("none")
 
 
+def attention() -> Finding:
+    """Holds whose review found that the facts will decide nothing any more."""
+    rows = [row for row in occupancy.by_pool() if row["needs_attention"]]
+    if rows:
+        named = [f"{row['name']} ({row['needs_attention']:,})" for row in rows]
+        return warning(
+            f"an operator is needed for {counted(sum(row['needs_attention'] for row in rows), 'job')}: {some(named)}",
+            "the admin lists them under `needs attention`; look at the upstream, then decide the outcome there",
+        )
+    return ok("no job needs an operator")
+
+
 def unknown() -> Finding:
     late = health.unknown_for_too_long(UNKNOWN_SECONDS)
     if late["number"]:

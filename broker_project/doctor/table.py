@@ -39,4 +39,5 @@ CHECKS: Final = (
     Check("adapters", of_work.adapters, _SCHEMA),
     Check("dead_letters", of_work.dead_letters, _SCHEMA),
     Check("unknown", of_work.unknown, _SCHEMA),
+    Check("attention", of_work.attention, _SCHEMA),
 )

@@ -7,6 +7,7 @@ set-based SQL (the functions beside the migrations, and `queries.py`).
 from credits.models.accounts import TENANT_LEDGER, Account, Balance, Ceiling, Reading, resource_ledger
 from credits.models.holds import Hold, HoldLot
 from credits.models.lots import Allowance, Lot
+from credits.models.reviews import HoldReview, HoldWalk
 from credits.models.transfers import Transfer
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "Ceiling",
     "Hold",
     "HoldLot",
+    "HoldReview",
+    "HoldWalk",
     "Lot",
     "Reading",
     "Transfer",

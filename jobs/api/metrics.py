@@ -34,6 +34,7 @@ OF_POOLS = (
     ("berth_free_sessions", "Sessions that could be given to a job now.", "free_sessions"),
     ("berth_utilisation_ratio", "Busy sessions of those that are not offline.", "utilisation"),
     ("berth_throughput_jobs_per_second", "Jobs that ended, of the last minute.", "throughput_per_second"),
+    ("berth_jobs_needing_attention", "Jobs that nobody but an operator can end.", "needs_attention"),
     ("berth_unknown_attempts", "Attempts whose outcome is being found out.", "unknown"),
 )
 QUANTILES = (("0.5", "handoff_p50_ms"), ("0.99", "handoff_p99_ms"))

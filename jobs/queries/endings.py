@@ -51,6 +51,15 @@ def holds(job_id: UUID, condition: str) -> bool:
     return bool(fetch(f"SELECT 1 AS yes FROM jobs_job t WHERE t.id = %s AND {condition}", [job_id]))
 
 
+def flag(job_id: UUID, why: str) -> None:
+    """An operator should look at this (locked) job; what was flagged before stays."""
+    fetch(
+        """UPDATE jobs_job SET flagged = concat_ws('; ', NULLIF(flagged, ''), %s::text), version = version + 1
+           WHERE id = %s""",
+        [why, job_id],
+    )
+
+
 def dismiss(job_ids: Sequence[UUID]) -> int:
     """Puts dead letters aside; locks them in id order. Returns how many were not yet."""
     rows = fetch(

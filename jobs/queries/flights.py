@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from jobs.findings import Flight
-from jobs.states import CALLING
+from jobs.states import CALLING, UNKNOWN
 from statemachine.sql import fetch
 
 _FLIGHT = """
@@ -31,6 +31,12 @@ def opened(attempt_ids: Sequence[int]) -> list[Flight]:
 def doubted(job_ids: Sequence[UUID]) -> list[Flight]:
     """Locks the doubted attempts of these jobs that are due to be looked at."""
     return _flights("a.job_id = ANY(%s) AND a.look_at <= clock_timestamp()", list(job_ids), _LOCKED)
+
+
+def undecided(job_ids: Sequence[UUID]) -> list[Flight]:
+    """Locks the attempts of these jobs whose outcome is unknown and that nobody is sending."""
+    where = f"a.job_id = ANY(%s) AND a.verdict = '{UNKNOWN}' AND a.lease_until IS NULL"
+    return _flights(where, list(job_ids), _LOCKED)
 
 
 def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:

@@ -82,6 +82,13 @@ def jobs_to_expire() -> list[UUID]:
         ORDER BY start_deadline, id LIMIT {MOST}""")
 
 
+def late_completions() -> list[UUID]:
+    """Jobs of which a success surfaced late, and nobody has decided yet what that means."""
+    return _column(f"""
+        SELECT job_id FROM jobs_latecompletion WHERE decided_at IS NULL AND look_at < clock_timestamp() - {GRACE}
+        ORDER BY look_at, id LIMIT {MOST}""")
+
+
 def resources_to_release() -> list[int]:
     """Sessions whose cooldown is over."""
     return _column(f"""

@@ -63,6 +63,10 @@ FROM pool_pool p"""
 _UNKNOWN = """
 SELECT r.pool_id, count(*) AS attempts FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id
 WHERE a.ended_at IS NULL AND a.verdict = 'unknown' GROUP BY r.pool_id"""
+_ATTENTION = """
+SELECT j.pool_id, count(*) AS jobs FROM credits_holdreview r
+JOIN credits_hold h ON h.id = r.hold_id AND h.status = 'open' JOIN jobs_job j ON j.id = h.job_id
+WHERE r.needs_attention_since IS NOT NULL GROUP BY j.pool_id"""
 _EACH_SESSION = """
 SELECT r.id, r.pool_id, a.name AS account, r.number, r.state, r.accepting, r.available_at, r.reason,
        CASE WHEN r.state IN ('reserved', 'busy') THEN r.job_id END AS job_id
@@ -105,16 +109,19 @@ def filling() -> list[Row]:
 
 
 def by_pool() -> list[Row]:
-    """`filling`, and per pool what operators look at: dead_letters, unknown (attempts being found out), and lately
+    """`filling`, and per pool what operators look at: dead_letters, unknown (attempts being found out),
+    needs_attention (jobs that nobody but an operator can end), and lately
     throughput_per_second, handoff_p50_ms and handoff_p99_ms (None when nothing was handed on).
     """
     pools = {pool["id"]: pool for pool in filling()}
     dead = {row["pool_id"]: row["jobs"] for row in fetch(_DEAD)}
     unknown = {row["pool_id"]: row["attempts"] for row in fetch(_UNKNOWN)}
+    attention = {row["pool_id"]: row["jobs"] for row in fetch(_ATTENTION)}
     throughput, handoff = pace.throughput(), pace.handoff()
     for pool_id, pool in pools.items():
         pool["dead_letters"] = dead.get(pool_id, 0)
         pool["unknown"] = unknown.get(pool_id, 0)
+        pool["needs_attention"] = attention.get(pool_id, 0)
         pool["throughput_per_second"] = throughput.get(pool_id, 0.0)
         pool["handoff_p50_ms"], pool["handoff_p99_ms"] = handoff.get(pool_id, (None, None))
     return list(pools.values())

@@ -82,6 +82,14 @@ BREACHES = {
         UPDATE credits_hold SET account_id = (SELECT min(id) FROM credits_account WHERE kind = 'upstream') WHERE attempt > 0
     """,
     "P7.unaffordable_job_stands_in_no_line": "UPDATE jobs_job SET turn = 1 WHERE unaffordable",
+    "P5.late_completion_is_booked_as_decided": f"""
+        INSERT INTO jobs_latecompletion (job_id, run, attempt_id, reference, decided_at, booked, why)
+        SELECT job_id, run, id, '', now(), 5, '' FROM jobs_attempt WHERE job_id = {FAILED}
+    """,
+    "P5.late_completion_is_decided": f"""
+        INSERT INTO jobs_latecompletion (job_id, run, attempt_id, reference, look_at, booked, why)
+        SELECT job_id, run, id, '', now() - interval '61 minutes', 0, '' FROM jobs_attempt WHERE job_id = {FAILED}
+    """,
     "P5.earlier_run_costs_nothing": f"UPDATE jobs_job SET run = run + 1 WHERE id = {COMPLETED}",
     "P6.job_runs_in_its_pool": "UPDATE jobs_job SET pool_id = (SELECT max(id) FROM pool_pool)",
     "P6.job_with_a_turn_is_not_waiting_for_a_time": "UPDATE jobs_job SET due_at = now() WHERE turn IS NOT NULL",

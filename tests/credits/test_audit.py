@@ -47,6 +47,15 @@ BREACHES = {
     "P5.open_holds_are_reviewed": """
         UPDATE credits_hold SET review_at = now() - interval '61 minutes' WHERE status = 'open'
     """,
+    "P5.late_completion_is_of_a_released_hold": """
+        UPDATE credits_transfer SET hold_id = (SELECT min(id) FROM credits_hold WHERE status = 'captured')
+        WHERE code = 'late_completion'
+    """,
+    "P5.one_late_completion_per_hold": """
+        INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code, hold_id)
+        SELECT 'again:' || id, ledger, debit_id, credit_id, amount, code, hold_id
+        FROM credits_transfer WHERE code = 'late_completion'
+    """,
     "P5.lot_reserved_equals_open_holds": "UPDATE credits_lot SET reserved = reserved + 1 WHERE remaining > reserved",
     "P5.lot_equals_its_entry": "UPDATE credits_lot SET amount = amount + 1",
     "P5.posted_is_backed_by_lots": "UPDATE credits_lot SET remaining = remaining - 1 WHERE remaining > reserved",
@@ -74,7 +83,9 @@ def _a_ledger_with_everything_in_it(open_tenant: Open) -> None:
     tenant = open_tenant(100, credit_limit=10)
     for amount in (8, 15):
         ledger.settle([Closing(hold_one(tenant, 10), 0, amount)])
-    ledger.release([(hold_one(tenant, 10), 0)], "failed")
+    given_back = hold_one(tenant, 10)
+    ledger.release([(given_back, 0)], "failed")
+    ledger.book_late_completion(given_back, 0, 6)
     hold_one(tenant, 10)
     hold_one(tenant, 0, uuid4())
     ledger.grant(tenant, 20, f"gift {tenant}", category="promo", priority=1, expires_at=SOON)
@@ -104,6 +115,28 @@ def test_a_breach_is_found(rule: str) -> None:
     assert found
     assert all(row[1] != row[2] for row in found)
     assert breaches(rule) == []
+
+
+@pytest.mark.parametrize(
+    "breach",
+    [
+        # Noted and forgotten; for nobody; from the wallet; more than was held.
+        """INSERT INTO credits_holdreview (hold_id, due_at)
+           SELECT id, now() - interval '61 minutes' FROM credits_hold WHERE status = 'open'""",
+        "UPDATE credits_transfer SET hold_id = NULL WHERE code = 'late_completion'",
+        """UPDATE credits_transfer SET debit_id = (SELECT min(id) FROM credits_account WHERE kind = 'wallet')
+           WHERE code = 'late_completion'""",
+        "UPDATE credits_transfer SET amount = 11 WHERE code = 'late_completion'",
+    ],
+)
+def test_a_forgotten_review_and_a_late_completion_that_is_none_are_found(breach: str) -> None:
+    rules = ("P5.open_holds_are_reviewed", "P5.late_completion_is_of_a_released_hold")
+    with transaction.atomic():
+        with pgtrigger.ignore(), connection.cursor() as cursor:
+            cursor.execute(breach)
+        found = [rule for rule in rules if breaches(rule)]
+        transaction.set_rollback(True)
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(

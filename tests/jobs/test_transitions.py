@@ -108,6 +108,8 @@ def test_what_is_learned_of_a_job_that_moved_on_is_kept_and_moves_nothing(state:
     transitions.learn([finding])
     after = db.everything()
     assert len(after.pop("jobs_evidence")) == len(before.pop("jobs_evidence")) + 1
+    late = outcome is factories.SUCCESS and state != "completed"
+    assert len(after.pop("jobs_latecompletion")) == len(before.pop("jobs_latecompletion")) + late
     assert after == before
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from credits import ledger
 from credits.models import Hold, Transfer
@@ -103,6 +103,14 @@ def test_jobs_that_end_at_once_are_closed_once_by_whoever_comes(
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+def closed_by(caller: Future[int]) -> int:
+    """How many it closed; one that was killed closed none."""
+    try:
+        return caller.result(RACE_SECONDS)
+    except (OperationalError, InterfaceError):
+        return 0
+
+
 def test_an_end_is_accounted_for_once_though_some_who_do_it_are_killed() -> None:
     job = factories.at("assigned")
     factories.learn(factories.dispatch(job), factories.SUCCESS)
@@ -112,7 +120,7 @@ def test_an_end_is_accounted_for_once_though_some_who_do_it_are_killed() -> None
         waiting = until_waiting(AT_ONCE)
         for pid in waiting[::2]:
             assert value("SELECT pg_terminate_backend(%s)", [pid])
-    assert sum(caller.result(RACE_SECONDS) for caller in callers) == 1
+    assert sum(closed_by(caller) for caller in callers) == 1
     job.refresh_from_db()
     assert (job.state, job.charged) == ("completed", 3 * MICRO)
     assert Transfer.objects.filter(code="settle").count() == Event.objects.count() == 1
@@ -130,8 +138,8 @@ def test_when_the_one_at_work_is_killed_one_of_those_behind_it_charges() -> None
         callers += [in_another_connection(lambda: transitions.finish([job.pk])) for _ in range(AT_ONCE - 1)]
         until_waiting(AT_ONCE)
         assert value("SELECT pg_terminate_backend(%s)", [at_work])
-    assert callers[0].result(RACE_SECONDS) == 0
-    assert sum(caller.result(RACE_SECONDS) for caller in callers) == 1
+    assert closed_by(callers[0]) == 0
+    assert sum(closed_by(caller) for caller in callers) == 1
     assert factories.money(job.tenant) == (997 * MICRO, 0)
 
 

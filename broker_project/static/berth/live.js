@@ -109,6 +109,10 @@ function draw(pool) {
   );
   if (pool.dead_letters) figures.children[6].classList.add("berth-warns");
   if (pool.unknown) figures.children[7].classList.add("berth-warns");
+  if (pool.needs_attention) {
+    figures.append(figure("need an operator", whole(pool.needs_attention), jobs("only=attention")));
+    figures.lastChild.classList.add("berth-warns");
+  }
   const grid = drawGrid(pool.grid);
   const sessions = Object.values(pool.sessions).reduce((sum, number) => sum + number, 0);
   if (!sessions) grid.append(element("p", "berth-quiet", "No sessions."));
