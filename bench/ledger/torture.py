@@ -24,13 +24,31 @@ KILL_SECONDS = 0.05
 RECENT = 60  # holds back that closings and refunds choose from
 HARMLESS = {"57P01", "08006", "08003", "?"}  # the connection was killed, before or while it spoke
 REFUSED = "23514"  # a refund beyond the charge
+TWICE = "23505"  # an attempt that was held before
 
 GRANT = """
 SELECT credits_fund_lot(%(wallet)s, (SELECT id FROM credits_account WHERE kind = 'issuer'), %(amount)s, %(key)s,
                         'grant_' || %(category)s, %(category)s, %(priority)s,
                         clock_timestamp() + %(ms)s * interval '1 ms', NULL, NULL)
 """
-HOLD = "SELECT credits_place_holds(%(tenant)s, %(jobs)s::uuid[], %(runs)s, %(amounts)s::bigint[], 86400)"
+HOLD = """
+SELECT refused FROM credits_place_holds(%(tenant)s, %(jobs)s::uuid[], %(runs)s, %(amounts)s::bigint[], 86400, true)
+"""
+CEILING = "INSERT INTO credits_ceiling (id, day_budget) VALUES (1, 1000000000000000)"
+ATTEMPT = """
+SELECT credits_hold_upstream('resource:1', %(accounts)s::bigint[], %(jobs)s::uuid[], %(runs)s, %(runs)s,
+                             %(amounts)s::bigint[], 86400)
+"""
+ATTEMPT_ENDS = """
+SELECT credits_close_upstream(%(jobs)s::uuid[], %(runs)s, %(runs)s, %(spent)s::bigint[], 'torture')
+"""
+TOP_UP = """
+WITH booked AS (
+    INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code)
+    SELECT %(key)s, 'resource:1', t.id, a.id, 200, 'topup' FROM credits_account t, credits_account a
+    WHERE t.kind = 'upstream_topup' AND a.kind = 'upstream' AND a.owner_id = %(account)s RETURNING credit_id)
+UPDATE credits_balance SET posted = posted + 200 FROM booked WHERE account_id = credit_id
+"""
 CLOSE = """
 SELECT count(*) FROM credits_close_holds(%(jobs)s::uuid[], %(runs)s, %(actuals)s::bigint[], %(policies)s::text[], 'torture')
 """
@@ -83,7 +101,11 @@ class Torture:
                         connection.rollback()
             except psycopg2.Error as error:
                 code = error.pgcode or "?"
-                self.seen[{REFUSED: "refund refused"}.get(code, f"killed {code}" if code in HARMLESS else code)] += 1
+                self.seen[
+                    {REFUSED: "refund refused", TWICE: "attempt twice"}.get(
+                        code, f"killed {code}" if code in HARMLESS else code
+                    )
+                ] += 1
                 if connection is not None and not connection.closed:
                     try:
                         connection.rollback()
@@ -106,9 +128,11 @@ class Torture:
             return "grant"
         if what < 0.5 or not self.jobs:
             return self._hold(cursor, chance, tenant)
-        if what < 0.9:
+        if what < 0.85:
             return self._close(cursor, chance)
-        if what < 0.95:
+        if what < 0.93:
+            return self._attempt(cursor, chance)
+        if what < 0.97:
             job = chance.choice(self.jobs[-RECENT:])
             cursor.execute(REFUND, {"job": job, "amount": chance.randint(1, 20), "key": f"refund:{uuid4()}"})
             return "refund"
@@ -119,10 +143,25 @@ class Torture:
         jobs = [str(uuid4()) for _ in range(chance.choice([1, 1, 3]))]
         amounts = [chance.randint(0, 40) for _ in jobs]
         cursor.execute(HOLD, {"tenant": tenant, "jobs": jobs, "runs": [1] * len(jobs), "amounts": amounts})
-        if cursor.fetchone()[0] is None:
+        if cursor.fetchone()[0] is not None:
             return "hold refused"
         self.jobs += jobs
         return "hold"
+
+    def _attempt(self, cursor: Any, chance: random.Random) -> str:
+        """Sets aside of upstream accounts, ends attempts, or tops up."""
+        jobs = list({chance.choice(self.jobs[-RECENT:]) for _ in range(chance.choice([1, 3]))})
+        terms = {"jobs": jobs, "runs": [1] * len(jobs)}
+        what = chance.random()
+        if what < 0.1:
+            cursor.execute(TOP_UP, {"key": f"topup:{uuid4()}", "account": chance.choice([1, 2])})
+            return "top-up"
+        if what < 0.55:
+            accounts = [chance.choice([1, 2]) for _ in jobs]
+            cursor.execute(ATTEMPT, {**terms, "accounts": accounts, "amounts": [chance.randint(1, 20) for _ in jobs]})
+            return "attempt" if cursor.fetchone()[0] else "hold refused"
+        cursor.execute(ATTEMPT_ENDS, {**terms, "spent": [chance.choice([None, 3, 25]) for _ in jobs]})
+        return "attempt ended"
 
     def _close(self, cursor: Any, chance: random.Random) -> str:
         jobs = list({chance.choice(self.jobs[-RECENT:]) for _ in range(chance.choice([1, 4, 12]))})
@@ -154,10 +193,13 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=12)
     options = parser.parse_args()
     with serve(3, limit=50) as server:
+        with psycopg2.connect(server.url) as setup, setup.cursor() as cursor:
+            cursor.execute(CEILING)
         torture = Torture(server, options.seconds)
         torture.run(options.connections)
         breaches = server.breaches()
-    known = {"grant", "hold", "hold refused", "settle", "release", "refund", "refund refused", "expire", "kills"}
+    known = {"grant", "hold", "hold refused", "settle", "release", "refund", "refund refused", "expire", "kills",
+             "attempt", "attempt ended", "attempt twice", "top-up"}  # fmt: skip
     surprises = {what: n for what, n in torture.seen.items() if what not in known and not what.startswith("killed")}
     for what, times in sorted(torture.seen.items()):
         print(f"{what:<16}{times:>8}")

@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from tests.servers import ServersOfTheRun, await_answer
 
+UPSTREAM_ACCOUNTS = 2  # of pool 1
+
 
 class DurablePostgres(ServersOfTheRun):
     """As an installation has it: a commit waits for the disk. No Redis."""
@@ -46,9 +48,17 @@ def main() -> int:
         from django.core.management import call_command
         from django.db import connection
 
-        from credits import ledger
+        from credits import ledger, upstream_accounts
+        from tenants.models import Tenant
 
         call_command("migrate", verbosity=0)
+        # Marks and budgets so high that they are asked and refuse nothing, for all but the first.
+        far = {"day_budget": 10**15, "month_budget": 10**15, "low_below": 1, "low_pause_ms": 0}
+        for tenant in range(1, options.wallets + 1):
+            Tenant.objects.create(pk=tenant, name=f"tenant-{tenant}", **(far if tenant > 1 else {}))
+        for account in range(1, UPSTREAM_ACCOUNTS + 1):
+            upstream_accounts.track(1, account)
+            upstream_accounts.top_up(1, account, 10_000, f"opening:{account}")
         wallets = [(ledger.open_wallet(tenant, options.limit), tenant) for tenant in range(1, options.wallets + 1)]
         connection.close()
         names = ("DATABASE_URL", "REDIS_URL", "BERTH_HOME", "SECRET_KEY", "FIELD_KEYS", "KEY_PEPPERS")
