@@ -37,6 +37,16 @@ def doubted(attempts: Sequence[Mapping[str, Any]], codes: Mapping[int, str]) -> 
         _note(logging.WARNING, "outcome unknown, to be found out: %s", code or "no answer", row, code=code)
 
 
+def not_read(account: Mapping[str, Any], why: str) -> None:
+    """An upstream account (`name`, `pool`) whose provider did not say what is left."""
+    logger.warning("no reading of %s: %s", account["name"], why, extra={"pool": account["pool"]})
+
+
+def not_booked(account: Mapping[str, Any], off: str) -> None:
+    """A reading of an upstream account that is too far off to be believed."""
+    logger.warning("reading of %s is kept, not booked: %s", account["name"], off, extra={"pool": account["pool"]})
+
+
 def _note(level: int, message: str, word: str, case: Mapping[str, Any], **fields: Any) -> None:
     if logger.isEnabledFor(level):
         named = {
