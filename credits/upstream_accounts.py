@@ -154,7 +154,7 @@ def read(
             lowest = min(posted - held, before[0] - before[1])
             posted = max(posted, before[0])
             held = posted - lowest
-        drift = max(0, said - posted) + min(0, said - (posted - held))
+        drift = drift_of(said, posted, held)
         found = Read(said, posted, held, drift, booked=most is None or abs(drift) <= most)
         queries.run(
             _READING, account=account, key=key, said=said, posted=posted, held=held, drift=drift, booked=found.booked
@@ -163,6 +163,11 @@ def read(
             op_key = f"drift:{owner_id}:{key}"
             queries.first(_BOOK, account=account, other="drift", code="drift", key=op_key, book=book, amount=drift)
         return found
+
+
+def drift_of(said: int, posted: int, held: int) -> int:
+    """How far a reading is off what the account may have at its provider: from posted less held to posted."""
+    return max(0, said - posted) + min(0, said - (posted - held))
 
 
 def available(pool_id: int, owner_ids: Sequence[int]) -> dict[int, int]:

@@ -39,12 +39,17 @@ def doubted(attempts: Sequence[Mapping[str, Any]], codes: Mapping[int, str]) -> 
 
 def not_read(account: Mapping[str, Any], why: str) -> None:
     """An upstream account (`name`, `pool`) whose provider did not say what is left."""
-    logger.warning("no reading of %s: %s", account["name"], why, extra={"pool": account["pool"]})
+    _note_account("no reading of %s: %s", account, why)
 
 
 def not_booked(account: Mapping[str, Any], off: str) -> None:
     """A reading of an upstream account that is too far off to be believed."""
-    logger.warning("reading of %s is kept, not booked: %s", account["name"], off, extra={"pool": account["pool"]})
+    _note_account("reading of %s is kept, not booked: %s", account, off)
+
+
+def _note_account(message: str, account: Mapping[str, Any], word: str) -> None:
+    told = partial(logger.warning, message, account["name"], word, extra={"pool": account["pool"]})
+    transaction.on_commit(told, robust=True)
 
 
 def _note(level: int, message: str, word: str, case: Mapping[str, Any], **fields: Any) -> None:

@@ -1,13 +1,16 @@
 """How far prices are from what is charged, and expected costs from what attempts took of upstream accounts; by job type."""
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+
+from django.db import connection, transaction
 
 from jobs.queries.reading import CLOCKS_APART, earliest_id
 from statemachine.sql import Row, fetch
 
 MOST_JOBS = 200_000  # the newest of the time; more would be a burden on a live database
 MOST_TYPES = 1_000
+LONGEST_MINUTES = 2  # of one table
 
 _JOBS = f"""
 WITH newest AS (
@@ -44,21 +47,25 @@ JOIN jobs_attempt a ON a.job_id = j.id AND a.number = h.attempt
 GROUP BY 1, 2 ORDER BY 1, 2 DESC LIMIT {2 * MOST_TYPES}"""
 
 
-def jobs_looked_at(since: datetime) -> int:
-    """How many jobs submitted from then on are in the tables; MOST_JOBS: there may be more, the newest are."""
-    return int(fetch(_COUNTED, _parameters(since))[0]["jobs"])
+@dataclass(frozen=True)
+class Drift:
+    """How many jobs were looked at (MOST_JOBS: there may be more), and the tables, amounts in micro-credits.
+
+    `of_tenants`, by type, of the completed jobs: held, charged, overruns by policy, flagged, refunds. `of_accounts`, by type,
+    those that succeeded apart: what attempts were expected to take of upstream accounts, and took.
+    """
+
+    jobs: int
+    of_tenants: list[Row]
+    of_accounts: list[Row]
 
 
-def of_tenants(since: datetime) -> list[Row]:
-    """By type, of the completed jobs: held, charged (micro-credits), overruns by policy, flagged, refunds."""
-    return fetch(_OF_TENANTS, _parameters(since))
-
-
-def of_accounts(since: datetime) -> list[Row]:
-    """By type, and those that `succeeded` apart: what attempts were expected to take of upstream accounts, and took."""
-    return fetch(_OF_ACCOUNTS, _parameters(since))
-
-
-def _parameters(since: datetime) -> dict[str, Any]:
-    # Ids begin with their time, so their index ends the search.
-    return {"first": earliest_id(since - CLOCKS_APART), "since": since}
+def report(since: datetime) -> Drift:
+    """Of the jobs submitted from then on. Only reads, in one snapshot of its own; not for inside a transaction."""
+    with transaction.atomic(durable=True):
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute(f"SET LOCAL statement_timeout = '{LONGEST_MINUTES}min'")
+        # Ids begin with their time, so their index ends the search.
+        terms = {"first": earliest_id(since - CLOCKS_APART), "since": since}
+        return Drift(fetch(_COUNTED, terms)[0]["jobs"], fetch(_OF_TENANTS, terms), fetch(_OF_ACCOUNTS, terms))

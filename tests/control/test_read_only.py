@@ -9,7 +9,8 @@ from django.db import connection
 from django.db.models import Model
 from django.urls import reverse
 
-from credits.models import Account, Allowance, Balance, Hold, HoldLot, Lot, Transfer
+from credits import ledger, upstream_accounts
+from credits.models import Account, Allowance, Balance, Ceiling, Hold, HoldLot, Lot, Reading, Transfer
 from tests import factories
 from tests.control.conftest import Operator
 from tests.factories import MICRO
@@ -19,7 +20,7 @@ MONEY = [model for model in admin.site._registry if model._meta.app_label == "cr
 
 
 def test_the_models_of_money_are_those_of_the_ledger() -> None:
-    assert {*MONEY} >= {Account, Allowance, Balance, Hold, Lot, Transfer}
+    assert {*MONEY} >= {Account, Allowance, Balance, Ceiling, Hold, Lot, Reading, Transfer}
     assert {*apps.get_app_config("credits").get_models()} - {*MONEY} <= {HoldLot}, "which has no page at all"
 
 
@@ -27,6 +28,9 @@ def test_the_models_of_money_are_those_of_the_ledger() -> None:
 def test_money_is_neither_added_nor_changed_nor_deleted(operator: Operator, model: type[Model]) -> None:
     job = factories.at("completed")
     Allowance.objects.create(tenant=job.tenant, amount=MICRO, every="day")
+    account = factories.make_tracked_pool(5).accounts.get()
+    upstream_accounts.read(account.pool_id, account.pk, 4 * MICRO, "r1")
+    ledger.set_ceiling(10**12, None)
     row = model._default_manager.latest("pk")
     before = list(_contents())
     for address in _addresses(model, row):

@@ -1,5 +1,6 @@
 """Accounts are asked what they have left, over real HTTP: what is due, what is booked, what is doubted, what is no reading."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,12 +8,11 @@ import pytest
 
 from credits import upstream_accounts
 from credits.models import Reading, Transfer
-from jobs import balances, tasks, transitions
+from jobs import balances, calls, tasks, transitions
 from jobs.queries.balances import due, standing
 from pool.models import Pool, UpstreamAccount
 from tests.db import execute
 from tests.factories import (
-    CUT,
     MICRO,
     SUCCESS,
     dispatch,
@@ -24,6 +24,8 @@ from tests.factories import (
     submit,
 )
 from tests.simulator.conftest import Simulator, start_simulator
+from upstream.calls import Call, Outcome
+from upstream.http import HttpAdapter
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 Make = Callable[..., Pool]
@@ -162,17 +164,19 @@ def test_what_attempts_took_while_the_provider_was_asked_is_no_drift(make: Make)
     assert (late.drift, left(pool)) == (-5 * MICRO, [85])
 
 
-def test_a_refusal_for_want_of_credits_moves_no_balance(make: Make, provider: Simulator) -> None:
+def test_a_refusal_for_want_of_credits_moves_no_balance(make: Make) -> None:
     pool = make(100, at_provider=[0])
-    job = submit(make_tenant(), make_job_type(pool))
+    upstream = {"mode": "sync", "submit": {"path": "'/run'", "not_executed": "response.status == 402"}}
+    job = submit(make_tenant(), make_job_type(pool, upstream=upstream))
     transitions.assign(pool.pk)
     flight = dispatch(job)
-    answer = provider.client.post(
-        "/run", json={}, headers={"Authorization": f"Bearer {pool.accounts.get().credential}"}
+    outcome = asyncio.run(_sent(calls._call(flight)))
+    assert (outcome.status, outcome.verdict) == (402, "not_executed")
+    learn(flight, outcome)
+    transitions.finish([job.pk])
+    assert (left(pool), Reading.objects.count()) == ([100], 0), (
+        "what was held is given back, and nothing is read from it"
     )
-    assert answer.status_code == 402
-    learn(flight, CUT)
-    assert (left(pool), Reading.objects.count()) == ([90], 0), "what it holds stays, and nothing is read from it"
 
 
 def test_the_standing_of_an_account_adds_up(make: Make) -> None:
@@ -187,3 +191,11 @@ def test_the_standing_of_an_account_adds_up(make: Make) -> None:
     shown = [row[name] / MICRO for name in ("posted", "held", "available", "spent", "drift", "said", "off")]
     assert shown == [85, 10, 75, 10, -5, 85, -5]
     assert 0 <= row["age_seconds"] < 60
+
+
+async def _sent(call: Call) -> Outcome:
+    adapter = HttpAdapter()
+    try:
+        return await adapter.submit(call, repeat=False)
+    finally:
+        await adapter.close()

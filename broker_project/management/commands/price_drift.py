@@ -7,15 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
 from django.utils import timezone
 
 from credits.pricing import decimal_text, short_text
 from jobs.queries import price_drift
-from statemachine.sql import Row, fetch
+from statemachine.sql import Row
 
 LONGEST_DAYS = 366
-LONGEST_MINUTES = 2  # of one table
 MICRO_COLUMNS = ("held", "charged", "absorbed", "owed", "refunded", "expected")
 EXPLAINED = (
     "A ratio is charged / held. Far below 1 the price holds too much: tenants are refused what they could pay. At 1 with"
@@ -41,21 +39,23 @@ class Command(BaseCommand):
         days = options["days"]
         if not 1 <= days <= LONGEST_DAYS:
             raise CommandError(f"--days: is from 1 to {LONGEST_DAYS}, not {days}")
-        since = timezone.now() - timedelta(days=days)
-        with transaction.atomic():  # the tables are of one moment
-            fetch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            fetch(f"SET LOCAL statement_timeout = '{LONGEST_MINUTES}min'")
-            jobs = price_drift.jobs_looked_at(since)
-            of_tenants, of_accounts = price_drift.of_tenants(since), price_drift.of_accounts(since)
+        drift = price_drift.report(timezone.now() - timedelta(days=days))
         if options["json"]:
-            tables = {"tenants": [_document(row) for row in of_tenants], "accounts": [*map(_document, of_accounts)]}
-            self.stdout.write(json.dumps({"days": days, "jobs": jobs, **tables}))
+            tables = {
+                "tenants": [_document(row) for row in drift.of_tenants],
+                "accounts": [*map(_document, drift.of_accounts)],
+            }
+            self.stdout.write(json.dumps({"days": days, "jobs": drift.jobs, **tables}))
             return
-        more = f" (the newest {jobs}, there may be more)" if jobs == price_drift.MOST_JOBS else f" ({jobs})"
+        more = (
+            f" (the newest {drift.jobs}, there may be more)"
+            if drift.jobs == price_drift.MOST_JOBS
+            else f" ({drift.jobs})"
+        )
         self.stdout.write(f"Of the jobs submitted in {days} days{more}.\n\nCompleted jobs. {EXPLAINED}\n")
-        self._table(_lines_of_tenants(of_tenants))
+        self._table(_lines_of_tenants(drift.of_tenants))
         self.stdout.write(f"\nAttempts on upstream accounts, failed ones apart. {EXPLAINED_OF_ACCOUNTS}\n")
-        self._table(_lines_of_accounts(of_accounts))
+        self._table(_lines_of_accounts(drift.of_accounts))
 
     def _table(self, lines: Sequence[Sequence[str]]) -> None:
         if len(lines) == 1:
