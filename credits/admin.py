@@ -74,7 +74,7 @@ class AccountAdmin(Owned):
 class BalanceAdmin(Owned):
     amounts = ("posted", "held", "owed", "credit_limit", "hard_floor", "day_charged", "month_charged")
     list_display = ["whose", "kind", amount("posted"), amount("held"), amount("owed"), amount("credit_limit"),
-                    amount("hard_floor")]  # fmt: skip
+                    "floor"]  # fmt: skip
     list_select_related = ["account"]
     list_filter = [states_filter("account__kind", [Account.Kind.WALLET, Account.Kind.UPSTREAM])]
     ordering = ["account"]
@@ -84,6 +84,10 @@ class BalanceAdmin(Owned):
 
     def kind(self, balance: Balance) -> str:
         return balance.account.kind
+
+    def floor(self, balance: Balance) -> str:
+        """Upstream accounts have one that nothing reaches: what the provider took, it took."""
+        return "none" if balance.account.kind == Account.Kind.UPSTREAM else short_text(balance.hard_floor)
 
 
 @admin.register(Lot)
@@ -143,7 +147,7 @@ class TransferAdmin(InCredits):
 @admin.register(Reading)
 class ReadingAdmin(Owned):
     amounts = ("said", "posted", "held", "drift")
-    list_display = ["at", "whose", amount("said"), amount("posted"), amount("held"), amount("drift"), "booked", "key"]
+    list_display = ["at", "whose", amount("said"), amount("posted"), amount("held"), amount("drift"), "booked"]
     list_select_related = ["account"]
     list_filter = ["booked"]
     ordering = ["-id"]
