@@ -66,6 +66,7 @@ app.conf.update(
         "jobs.promote": {"queue": "assign"},
         "jobs.dispatch": {"queue": "upstream"},
         "jobs.verify": {"queue": "upstream"},
+        "jobs.ask_balances": {"queue": "upstream"},
     },
     worker_prefetch_multiplier=4,
     worker_send_task_events=True,
@@ -75,6 +76,7 @@ app.conf.update(
     beat_schedule={
         "sweep": {"task": "jobs.sweep", "schedule": 5.0, "options": {"expires": 5}},
         "credits": {"task": "jobs.keep_credits", "schedule": 60.0, "options": {"expires": 60}},
+        "balances": {"task": "jobs.ask_balances", "schedule": 60.0, "options": {"expires": 60}},
     },
 )
 app.autodiscover_tasks(["jobs"])

@@ -1,16 +1,20 @@
 """The ledger in the admin, in credits: to look at, never to edit. Money moves by `ledger.py` alone."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from credits.models import Account, Allowance, Balance, Hold, Lot, Transfer
+from credits.models import Account, Allowance, Balance, Ceiling, Hold, Lot, Reading, Transfer
+from credits.owners import found_by, name_of
 from credits.pricing import short_text
 from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
-from tenants.models import Tenant
+
+MOST_FOUND = 1_000  # owners that one word of a search finds
 
 
 def amount(field: str, title: str = "") -> Any:
@@ -24,13 +28,6 @@ def amount(field: str, title: str = "") -> Any:
     return show
 
 
-def owner(account: Account) -> str:
-    """Whose account it is."""
-    if account.owner_id is None:
-        return account.kind
-    return str(Tenant.objects.filter(pk=account.owner_id).first() or account.owner_id)
-
-
 class InCredits(ReadOnlyAdmin):
     """Its page shows amounts in credits too, not in the micro-credits of the row."""
 
@@ -41,44 +38,60 @@ class InCredits(ReadOnlyAdmin):
         return [amount(name) if name in self.amounts else name for name in fields]
 
 
-class OfTenant(InCredits):
-    """Found by the tenant's name; `account_path` leads from a row to its account."""
+class Owned(InCredits):
+    """Found by the name of the tenant, or of the upstream account; `account_path` leads from a row to its account."""
 
     account_path = "account__"
     search_fields = ["pk"]
-    search_help_text = "The tenant's name"
+    search_help_text = "The name of the tenant, or of the upstream account"
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         del request
         for word in words_of(search_term):
-            tenants = Tenant.objects.filter(name__icontains=word).values_list("pk", flat=True)
-            queryset = queryset.filter(**{f"{self.account_path}owner_id__in": list(tenants[:1000])})
+            path = self.account_path
+            fitting = [
+                Q(**{f"{path}kind": kind, f"{path}owner_id__in": ids})
+                for kind, ids in found_by(word, MOST_FOUND).items()
+            ]
+            queryset = queryset.filter(reduce(or_, fitting))
         return queryset, False
 
 
 @admin.register(Account)
-class AccountAdmin(OfTenant):
+class AccountAdmin(Owned):
     account_path = ""
-    list_display = ["id", "ledger", "kind", owner]
+    list_display = ["id", "ledger", "kind", "owner"]
     list_filter = [states_filter("kind", Account.Kind.values)]
     ordering = ["id"]
 
+    def owner(self, account: Account) -> str:
+        return name_of(account)
+
 
 @admin.register(Balance)
-class BalanceAdmin(OfTenant):
-    amounts = ("posted", "held", "credit_limit", "hard_floor")
-    list_display = ["tenant", amount("posted"), amount("held"), amount("credit_limit"), amount("hard_floor")]
+class BalanceAdmin(Owned):
+    amounts = ("posted", "held", "owed", "credit_limit", "hard_floor", "day_charged", "month_charged")
+    list_display = ["whose", "kind", amount("posted"), amount("held"), amount("owed"), amount("credit_limit"),
+                    "floor"]  # fmt: skip
     list_select_related = ["account"]
+    list_filter = [states_filter("account__kind", [Account.Kind.WALLET, Account.Kind.UPSTREAM])]
     ordering = ["account"]
 
-    def tenant(self, balance: Balance) -> str:
-        return owner(balance.account)
+    def whose(self, balance: Balance) -> str:
+        return name_of(balance.account)
+
+    def kind(self, balance: Balance) -> str:
+        return balance.account.kind
+
+    def floor(self, balance: Balance) -> str:
+        """Upstream accounts have one that nothing reaches: what the provider took, it took."""
+        return "none" if balance.account.kind == Account.Kind.UPSTREAM else short_text(balance.hard_floor)
 
 
 @admin.register(Lot)
-class LotAdmin(OfTenant):
+class LotAdmin(Owned):
     amounts = ("amount", "remaining", "reserved")
     list_display = ["id", "tenant", "category", "priority", amount("amount"), amount("remaining"), amount("reserved"),
                     "expires_at", "created_at"]  # fmt: skip
@@ -87,7 +100,7 @@ class LotAdmin(OfTenant):
     ordering = ["-id"]
 
     def tenant(self, lot: Lot) -> str:
-        return owner(lot.account)
+        return name_of(lot.account)
 
 
 @admin.register(Allowance)
@@ -102,16 +115,16 @@ class AllowanceAdmin(InCredits):
 @admin.register(Hold)
 class HoldAdmin(InCredits):
     amounts = ("amount", "captured", "overrun")
-    list_display = ["id", "tenant", "job_id", "run", "status", amount("amount"), amount("captured"), amount("overrun"),
-                    "reason", "created_at"]  # fmt: skip
+    list_display = ["id", "whose", "job_id", "run", "attempt", "status", amount("amount"), amount("captured"),
+                    amount("overrun"), "reason", "created_at"]  # fmt: skip
     list_select_related = ["account"]
     list_filter = [states_filter("status", Hold.Status.values)]
     search_fields = exact_search = ["job_id"]
     search_help_text = "Job id"
     ordering = ["-id"]
 
-    def tenant(self, hold: Hold) -> str:
-        return owner(hold.account)
+    def whose(self, hold: Hold) -> str:
+        return name_of(hold.account)
 
 
 @admin.register(Transfer)
@@ -124,8 +137,26 @@ class TransferAdmin(InCredits):
 
     @admin.display(description="from")
     def from_account(self, transfer: Transfer) -> str:
-        return owner(transfer.debit)
+        return name_of(transfer.debit)
 
     @admin.display(description="to")
     def to_account(self, transfer: Transfer) -> str:
-        return owner(transfer.credit)
+        return name_of(transfer.credit)
+
+
+@admin.register(Reading)
+class ReadingAdmin(Owned):
+    amounts = ("said", "posted", "held", "drift")
+    list_display = ["at", "whose", amount("said"), amount("posted"), amount("held"), amount("drift"), "booked"]
+    list_select_related = ["account"]
+    list_filter = ["booked"]
+    ordering = ["-id"]
+
+    def whose(self, reading: Reading) -> str:
+        return name_of(reading.account)
+
+
+@admin.register(Ceiling)
+class CeilingAdmin(InCredits):
+    amounts = ("day_budget", "month_budget")
+    list_display = ["__str__", amount("day_budget"), amount("month_budget")]

@@ -42,6 +42,23 @@ SELECT c.day_budget, c.month_budget, u.in_day, u.in_month
 FROM credits_ceiling c, credits_ceiling_used((statement_timestamp() AT TIME ZONE 'UTC')::date) u
 """
 
+# What a hold asks (place_holds), without its locks: as last committed, and only now.
+_WHY_NOT = """
+SELECT CASE WHEN %(needed)s = 0 THEN NULL ELSE coalesce(
+    CASE WHEN credits_room(b) - l.expired < %(needed)s THEN 'credits' END,
+    credits_why_refused(b, %(needed)s, p.today, t.day_budget, t.month_budget, t.low_below),
+    (SELECT CASE WHEN u.in_day + %(needed)s > c.day_budget THEN 'all_day'
+                 WHEN u.in_month + %(needed)s > c.month_budget THEN 'all_month' END
+     FROM credits_ceiling c CROSS JOIN LATERAL credits_ceiling_used(p.today) u
+     WHERE c.day_budget IS NOT NULL OR c.month_budget IS NOT NULL)) END
+FROM (SELECT (statement_timestamp() AT TIME ZONE 'UTC')::date AS today) p
+CROSS JOIN credits_account a JOIN credits_balance b ON b.account_id = a.id LEFT JOIN tenants_tenant t ON t.id = a.owner_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(remaining - reserved), 0)::bigint AS expired FROM credits_lot
+    WHERE account_id = a.id AND NOT spent AND expires_at <= clock_timestamp()) l
+WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s
+"""
+
 _SET_CEILING = """
 INSERT INTO credits_ceiling (id, day_budget, month_budget) VALUES (1, %(day)s, %(month)s)
 ON CONFLICT (id) DO UPDATE SET day_budget = EXCLUDED.day_budget, month_budget = EXCLUDED.month_budget
@@ -134,6 +151,14 @@ def budgets(tenant_id: int | None) -> Budgets:
     """The budgets of the tenant (None: of all tenants together) and what is used of them now; locks nothing."""
     row = queries.first(_BUDGETS_OF_ALL) if tenant_id is None else queries.first(_BUDGETS, tenant=tenant_id)
     return Budgets(None, None, 0, 0) if row is None else Budgets(*row[:4])
+
+
+def why_not(tenant_id: int, amount: int) -> CreditsError | None:
+    """What a submit that holds so much would be refused for now, as `ledger.hold` raises it; None: nothing. Locks nothing."""
+    check_amounts([amount])
+    row = queries.first(_WHY_NOT, tenant=tenant_id, needed=amount)
+    why = "credits" if row is None else row[0]
+    return None if why is None else refusal(tenant_id, why, amount)
 
 
 def refusal(tenant_id: int, why: str, required: int) -> CreditsError:

@@ -128,12 +128,21 @@ def top_up(pool_id: int, owner_id: int, amount: int, key: str) -> bool:
         raise LedgerConflict(f"{op_key} was booked with other content than {amount}")
 
 
-def read(pool_id: int, owner_id: int, said: int, key: str, most: int | None = None) -> Read:
+def read(
+    pool_id: int,
+    owner_id: int,
+    said: int,
+    key: str,
+    most: int | None = None,
+    *,
+    before: tuple[int, int] | None = None,
+) -> Read:
     """The provider says that so much is left: what differs is booked as drift, once per key; the answer of the first stays.
 
     Attempts in flight may have been charged by the provider or not, so anything from posted less held to posted is no
-    drift. A drift above `most` is kept but not booked: a wrong reading must not empty a pool. Locks the balance; a second
-    caller waits and gets the first one's answer. Raises NotTracked.
+    drift. `before`: (posted, held) when the provider was asked; then anything that the account may have had meanwhile is
+    no drift. A drift above `most` is kept but not booked: a wrong reading must not empty a pool. Locks the balance; a
+    second caller waits and gets the first one's answer. Raises NotTracked.
     """
     check_amounts([abs(said)])
     book = resource_ledger(pool_id)
@@ -141,7 +150,11 @@ def read(pool_id: int, owner_id: int, said: int, key: str, most: int | None = No
         account, posted, held = _locked(book, owner_id)
         if known := queries.first(_KNOWN_READING, account=account, key=key):
             return Read(*known)
-        drift = max(0, said - posted) + min(0, said - (posted - held))
+        if before is not None:
+            lowest = min(posted - held, before[0] - before[1])
+            posted = max(posted, before[0])
+            held = posted - lowest
+        drift = drift_of(said, posted, held)
         found = Read(said, posted, held, drift, booked=most is None or abs(drift) <= most)
         queries.run(
             _READING, account=account, key=key, said=said, posted=posted, held=held, drift=drift, booked=found.booked
@@ -150,6 +163,11 @@ def read(pool_id: int, owner_id: int, said: int, key: str, most: int | None = No
             op_key = f"drift:{owner_id}:{key}"
             queries.first(_BOOK, account=account, other="drift", code="drift", key=op_key, book=book, amount=drift)
         return found
+
+
+def drift_of(said: int, posted: int, held: int) -> int:
+    """How far a reading is off what the account may have at its provider: from posted less held to posted."""
+    return max(0, said - posted) + min(0, said - (posted - held))
 
 
 def available(pool_id: int, owner_ids: Sequence[int]) -> dict[int, int]:

@@ -52,6 +52,21 @@ def needs_attention(case: Mapping[str, Any], why: str) -> None:
     _note(logging.WARNING, "job needs an operator: %s", why, case, code=why)
 
 
+def not_read(account: Mapping[str, Any], why: str) -> None:
+    """An upstream account (`name`, `pool`) whose provider did not say what is left."""
+    _note_account("no reading of %s: %s", account, why)
+
+
+def not_booked(account: Mapping[str, Any], off: str) -> None:
+    """A reading of an upstream account that is too far off to be believed."""
+    _note_account("reading of %s is kept, not booked: %s", account, off)
+
+
+def _note_account(message: str, account: Mapping[str, Any], word: str) -> None:
+    told = partial(logger.warning, message, account["name"], word, extra={"pool": account["pool"]})
+    transaction.on_commit(told, robust=True)
+
+
 def _note(level: int, message: str, word: str, case: Mapping[str, Any], **fields: Any) -> None:
     if logger.isEnabledFor(level):
         named = {

@@ -5,7 +5,7 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import calls, late, reviews, sweep, telling, transitions, wakes
+from jobs import balances, calls, late, reviews, sweep, telling, transitions, wakes
 from pool import transitions as sessions
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
@@ -94,6 +94,11 @@ def keep_credits() -> None:
             break
     allowances.grant_allowances()
     telling.credits_expire_soon()
+
+
+@shared_task(name="jobs.ask_balances")
+def ask_balances() -> None:
+    balances.ask_due()
 
 
 def _uuids(job_ids: list[str]) -> list[UUID]:

@@ -160,6 +160,8 @@ def _said(form: Any, field: Any, data: Mapping[str, Any]) -> str:
 def _words(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value if value not in (None, "") else "–")
 
 

@@ -46,12 +46,12 @@ class HttpAdapter:
             request = build_request(submit, call, scope)
         except (SpecError, ExpressionError) as error:
             return mapping.not_sent(str(error), call, repeat)
-        received = await self._exchange(request)
+        received = await self.exchange(request)
         if isinstance(received, str):
             return mapping.no_answer(received, repeat)
         return mapping.read_answer(submit, call, scope, received, repeat)
 
-    async def _exchange(self, request: Request) -> answer.Answer | mapping.NoAnswer:
+    async def exchange(self, request: Request) -> answer.Answer | mapping.NoAnswer:
         """Sends and reads, within the request's time. Told apart: never sent, no answer, a cut."""
         try:
             async with asyncio.timeout(request.timeout_ms / 1_000):

@@ -10,7 +10,7 @@ from yarl import URL
 
 from upstream.calls import Call
 from upstream.expressions import ExpressionError, Scope
-from upstream.spec import Submit
+from upstream.spec import Sending
 
 _UNSAFE_IN_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _KEPT_IN_PATH = "!$%&'()*+,/:;=?@[]~"
@@ -39,20 +39,20 @@ def scope_of(call: Call) -> Scope:
     )
 
 
-def build_request(submit: Submit, call: Call, scope: Scope) -> Request:
+def build_request(sent: Sending, call: Call, scope: Scope) -> Request:
     """Raises ExpressionError, also for what an expression gave that cannot be sent."""
     headers: dict[str, str] = {}
     body = None
-    if submit.body is not None:
+    if sent.body is not None:
         headers["Content-Type"] = "application/json"
-        body = _json(submit.body.evaluate(scope))
-    for name, expression in submit.headers:
+        body = _json(sent.body.evaluate(scope))
+    for name, expression in sent.headers:
         value = _header(name, expression.evaluate(scope))
         if value is not None:
             if name.lower() == "content-type":
                 headers.pop("Content-Type", None)
             headers[name] = value
-    return Request(submit.method, _url(call.base_url, submit.path.evaluate(scope)), headers, body, submit.timeout_ms)
+    return Request(sent.method, _url(call.base_url, sent.path.evaluate(scope)), headers, body, sent.timeout_ms)
 
 
 def _url(base_url: str, path: Any) -> URL:

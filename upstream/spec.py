@@ -39,14 +39,20 @@ class SpecError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Submit:
-    """How work is started, and what its answer means. None: the default of mapping.py."""
+class Sending:
+    """How a request is made."""
 
     method: str
     path: Expression
     headers: tuple[tuple[str, Expression], ...]
     body: Expression | None  # None: sent without a body
     timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Submit(Sending):
+    """How work is started, and what its answer means. None: the default of mapping.py."""
+
     idempotent: bool
     success: Expression | None
     partial: Expression | None
@@ -79,41 +85,59 @@ def _compiled(key: str) -> Submit:
         raise SpecError("submit", "is required: it says how a job is sent, at least its path")
     if unknown := sorted(set(submit) - SUBMIT_FIELDS):
         raise SpecError(f"submit.{unknown[0]}", f"is not known; known are {', '.join(sorted(SUBMIT_FIELDS))}")
-    method = _method(submit)
-    answer = {
-        name: _optional(submit, name, RESPONSE_NAMES)
+    answer: dict[str, Any] = {
+        name: optional("submit", submit, name, RESPONSE_NAMES)
         for name in ("success", "partial", "rejected", "busy", "not_executed", "result", "units", "cost", "error")
     }
-    return Submit(
-        method=method,
-        path=_path(submit),
-        headers=_headers(("headers", common_headers), ("submit.headers", submit.get("headers"))),
-        body=_body(submit, method),
-        timeout_ms=_timeout_ms(submit),
-        idempotent=_flag(submit, "idempotent"),
-        **answer,
-    )
+    made = sending("submit", submit, common_headers, SUBMIT_NAMES, method="POST", body="payload")
+    return Submit(**made, idempotent=_flag(submit, "idempotent"), **answer)
 
 
-def _method(submit: dict[str, Any]) -> str:
-    method = submit.get("method", "POST")
+def sending(
+    at: str,
+    block: Mapping[str, Any],
+    common_headers: Any,
+    names: frozenset[str],
+    *,
+    method: str,
+    body: str | None = None,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> dict[str, Any]:
+    """The fields of a Sending from the block `at`; `method`, `body` and `timeout_ms` are what is usual. Raises SpecError."""
+    verb = _method(at, block, method)
+    return {
+        "method": verb,
+        "path": _path(at, block, names),
+        "headers": _headers(("headers", common_headers), (f"{at}.headers", block.get("headers")), names=names),
+        "body": optional(at, {"body": None if verb in _WITHOUT_BODY else body, **block}, "body", names),
+        "timeout_ms": _timeout_ms(at, block, timeout_ms),
+    }
+
+
+def optional(at: str, block: Mapping[str, Any], name: str, names: frozenset[str]) -> Expression | None:
+    """The compiled expression of a field that may be left out. Raises SpecError."""
+    return None if block.get(name) is None else _expression(f"{at}.{name}", block[name], names)
+
+
+def _method(at: str, block: Mapping[str, Any], usual: str) -> str:
+    method = block.get("method", usual)
     if not isinstance(method, str) or method.upper() not in _METHODS:
-        raise SpecError("submit.method", f"{method!r} is none of {', '.join(sorted(_METHODS))}")
+        raise SpecError(f"{at}.method", f"{method!r} is none of {', '.join(sorted(_METHODS))}")
     return method.upper()
 
 
-def _path(submit: dict[str, Any]) -> Expression:
-    if submit.get("path") is None:
-        raise SpecError("submit.path", "is required, an expression such as \"'/run'\"")
+def _path(at: str, block: Mapping[str, Any], names: frozenset[str]) -> Expression:
+    if block.get("path") is None:
+        raise SpecError(f"{at}.path", "is required, an expression such as \"'/run'\"")
     try:
-        return compile_path(submit["path"], SUBMIT_NAMES)
+        return compile_path(block["path"], names)
     except ExpressionError as error:
-        raise SpecError("submit.path", str(error)) from None
+        raise SpecError(f"{at}.path", str(error)) from None
 
 
-def _headers(*blocks: tuple[str, Any]) -> tuple[tuple[str, Expression], ...]:
+def _headers(*blocks: tuple[str, Any], names: frozenset[str]) -> tuple[tuple[str, Expression], ...]:
     """Later blocks win, whatever the case of the name; a header set to null is not sent."""
-    merged: dict[str, tuple[str, Expression]] = {}
+    merged: dict[str, tuple[str, str, Any]] = {}
     for field, block in blocks:
         if block is None:
             continue
@@ -124,24 +148,19 @@ def _headers(*blocks: tuple[str, Any]) -> tuple[tuple[str, Expression], ...]:
                 raise SpecError(f"{field}.{name}", "is not a header that may be set")
             merged.pop(name.lower(), None)
             if source is not None:
-                merged[name.lower()] = (name, _expression(f"{field}.{name}", source, SUBMIT_NAMES))
-    return tuple(merged.values())
+                merged[name.lower()] = (f"{field}.{name}", name, source)
+    return tuple((name, _expression(field, source, names)) for field, name, source in merged.values())
 
 
-def _body(submit: dict[str, Any], method: str) -> Expression | None:
-    source = submit.get("body", None if method in _WITHOUT_BODY else "payload")
-    return None if source is None else _expression("submit.body", source, SUBMIT_NAMES)
-
-
-def _timeout_ms(submit: dict[str, Any]) -> int:
-    if submit.get("timeout") is None:
-        return DEFAULT_TIMEOUT_MS
+def _timeout_ms(at: str, block: Mapping[str, Any], usual_ms: int) -> int:
+    if block.get("timeout") is None:
+        return usual_ms
     try:
-        timeout = duration_ms(submit["timeout"])
+        timeout = duration_ms(block["timeout"])
     except ValueError as error:
-        raise SpecError("submit.timeout", str(error)) from None
+        raise SpecError(f"{at}.timeout", str(error)) from None
     if not 0 < timeout <= MAX_TIMEOUT_MS:
-        raise SpecError("submit.timeout", "must be more than 0 and at most 24h")
+        raise SpecError(f"{at}.timeout", "must be more than 0 and at most 24h")
     return timeout
 
 
@@ -150,10 +169,6 @@ def _flag(submit: dict[str, Any], name: str) -> bool:
     if not isinstance(value, bool):
         raise SpecError(f"submit.{name}", f"is true or false, not {value!r}")
     return value
-
-
-def _optional(submit: dict[str, Any], name: str, allowed: frozenset[str]) -> Expression | None:
-    return None if submit.get(name) is None else _expression(f"submit.{name}", submit[name], allowed)
 
 
 def _expression(field: str, source: Any, allowed: frozenset[str]) -> Expression:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from broker_project.config.findings import Findings, Place
+from upstream.balances import compile_balance
 from upstream.spec import SpecError, compile_submit
 
 NOT_YET: Final = "this job type cannot take jobs yet"
@@ -36,6 +37,8 @@ def _check_pool(pool: dict[str, Any], place: Place, findings: Findings) -> None:
     if upstream.get("preset"):
         findings.later(place.field("upstream").field("preset"))
     headers = [source for source in upstream.get("headers", {}).values() if source]
+    if pool["balance"] and not any(account["credits"] is not None for account in pool["accounts"].values()):
+        findings.later(place.field("balance"), "asks nobody: no account of this pool says its credits")
     for name, account in pool["accounts"].items():
         here = place.field("accounts").entry(name)
         account["accepting"] = account["refresh"] is None
@@ -125,6 +128,17 @@ def _check_calls(job_type: dict[str, Any], pools: Mapping[str, Any], place: Plac
 
 def check_compiled(rows: Mapping[str, Mapping[str, Any]], pools: Mapping[str, Any], findings: Findings) -> None:
     """The last check: what will be stored is compiled as the adapter compiles it."""
+    for name, pool in pools.items():
+        if "balance" not in pool["upstream"]:
+            continue
+        try:
+            compile_balance(pool["upstream"])
+        except SpecError as error:
+            where = ROOT.field("pools").entry(name)
+            # A header of every call may need a job, which there is none here.
+            own = error.field.startswith("headers.")
+            hint = "; balance.headers may name the header too, with another expression or null" if own else ""
+            findings.error(where.field("upstream") if own else where, f"{error}{hint}")
     for name, row in rows.items():
         pool = pools.get(row["pool"], {}).get("upstream", {})
         if pool.get("adapter", "http") != "http" or not row["upstream"].get("submit"):

@@ -135,7 +135,9 @@ def _compared(kind: str, name: Any, stored: models.Model, row: Row) -> Change:
     for column, value in changed.items():
         # A column whose declaration stands as it was has been changed by someone else, or by a newer default.
         if column != "declared" and _declared_as(column) not in fields:
-            lines += _differences(column, _value(stored, column), value)
+            told = tuple(f"{column}.{field}" for field in fields)  # what the file has elsewhere, as the pool's balance
+            more = _differences(column, _value(stored, column), value)
+            lines += [line for line in more if not line.startswith(told)]
     return Change(kind, name, "change", stored, changed, lines)
 
 

@@ -69,6 +69,8 @@ def _low_credits(low: Row | None) -> Row:
 
 def _pool(pool: Row, written: Row) -> Row:
     upstream = {name: pool["upstream"][name] for name in ("adapter", "base_url", "headers")}
+    if pool["balance"]:
+        upstream["balance"] = _balance(pool["balance"])
     return {
         "order": pool["order"],
         "window": pool["window"],
@@ -77,6 +79,15 @@ def _pool(pool: Row, written: Row) -> Row:
         "accepting": True,
         "declared": written,
     }
+
+
+def _balance(balance: Row) -> Row:
+    """How it is asked for, `every_ms`, and `most` in micro-credits, where it is said."""
+    asked = {name: balance[name] for name in ("method", "path", "headers", "body", "value") if balance[name]}
+    if balance["timeout"]:
+        asked["timeout"] = f"{balance['timeout']}ms"
+    most = None if balance["most"] is None else to_micro(balance["most"])
+    return {**asked, "every_ms": balance["every"], "most": most}
 
 
 def _account(account: Row, written: Row) -> Row:

@@ -28,6 +28,7 @@ from broker_project.config.kinds import (
 from broker_project.config.secrets import credential
 from credits.errors import PriceError
 from credits.pricing import to_micro
+from upstream.balances import ACCOUNT_NAMES
 from upstream.expressions import (
     FOLLOW_NAMES,
     FOLLOW_RESPONSE_NAMES,
@@ -46,8 +47,8 @@ from upstream.spec import MAX_TIMEOUT_MS
 MOST_SESSIONS: Final = 10_000  # of one account
 MOST_PAYLOAD_BYTES: Final = 100_000_000
 LONGEST_COOLDOWN_MS: Final = 24 * 86_400_000
+LONGEST_ASKING_MS: Final = 25_000  # for a balance: all of one round share half a minute
 NO_NAMES: Final[frozenset[str]] = frozenset()
-ACCOUNT_NAMES: Final = frozenset({"account"})
 _TIMEOUT = Field(duration(1, MAX_TIMEOUT_MS))
 
 
@@ -128,6 +129,14 @@ PROBE = {
     "every": Field(duration(1000), required="how often an idle account is probed"),
     **answers(PROBE_NAMES, "healthy"),
 }
+BALANCE = {
+    **request(ACCOUNT_NAMES),
+    "path": Field(expression(ACCOUNT_NAMES, in_path=True), required="where the balance is asked for"),
+    "timeout": Field(duration(1, LONGEST_ASKING_MS)),
+    "value": Field(expression(PROBE_NAMES), required="the number of credits, CEL over account and response"),
+    "every": Field(duration(60_000), 900_000),
+    "most": Field(number()),
+}
 
 ACCOUNT = {
     "sessions": Field(whole(0, MOST_SESSIONS), 1),
@@ -190,6 +199,7 @@ POOL = {
     ),
     "cleanup": later(table(CLEANUP)),
     "probe": later(table(PROBE)),
+    "balance": Field(table(BALANCE)),
     "upstream": Field(
         table(
             {

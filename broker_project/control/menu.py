@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 
-from credits.models import Allowance, Balance, Hold, Lot, Transfer
+from credits.models import Allowance, Balance, Ceiling, Hold, Lot, Reading, Transfer
 from jobs.models import Attempt, Job, JobMove, JobType, LateCompletion
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import Link
@@ -57,6 +57,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             list_of(UpstreamAccount, "Accounts", "badge"),
             list_of(Resource, "Sessions", "grid_view"),
             list_of(ResourceMove, "Moves of sessions", "history"),
+            list_of(Reading, "Readings", "speed"),
         ]},
         {"title": "Customers", "items": [
             list_of(Tenant, "Tenants", "groups"),
@@ -67,6 +68,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             list_of(Transfer, "Transfers", "receipt_long"),
             list_of(Allowance, "Allowances", "event_repeat"),
             list_of(LateCompletion, "Late completions", "schedule"),
+            list_of(Ceiling, "Budgets of all", "savings"),
         ]},
         {"title": "Elsewhere", "items": [
             {"title": link.text, "icon": icon, "link": link.address} for icon, link in _elsewhere()
@@ -79,6 +81,6 @@ def _elsewhere() -> list[tuple[str, Link]]:
     return [
         *flower,
         ("menu_book", Link("API documentation", reverse("docs"))),
-        ("speed", Link("Metrics", "/metrics")),
+        ("monitoring", Link("Metrics", "/metrics")),
         ("manage_accounts", Link("Logins", reverse("admin:auth_user_changelist"))),
     ]

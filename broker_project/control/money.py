@@ -7,7 +7,15 @@ a part of the deed and is found at the row, at its tenant and, where it has an `
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from broker_project.control.money_forms import GrantTerms, LineTerms, RefundTerms, WithReason, micro, said_moment
+from broker_project.control.money_forms import (
+    GrantTerms,
+    LineTerms,
+    PaymentTerms,
+    RefundTerms,
+    WithReason,
+    micro,
+    said_moment,
+)
 from credits import ledger
 from credits.charges import Charge, charges_of
 from credits.errors import CreditsError, NoWallet
@@ -80,13 +88,13 @@ class Grant(TenantMoney):
         return Effect(tenant, now, f"{short_text(line.available + micro(data))} available{until}")
 
     def entry_key(self, row: Tenant, data: Mapping[str, Any]) -> str:
-        return f"grant:{_source(row, data)}"
+        return f"grant:{source_of(row, data)}"
 
     def book(self, row: Tenant, data: Mapping[str, Any]) -> str:
         booked = ledger.grant(
             row.pk,
             micro(data),
-            _source(row, data),
+            source_of(row, data),
             category=data["category"],
             priority=data["priority"],
             expires_at=data["expires_at"],
@@ -125,6 +133,41 @@ class CreditLine(TenantMoney):
         return f"{_line(then)}{_kept(then)}"
 
 
+class Payment(TenantMoney):
+    """Of what the tenant owes for usage above its holds, once per page."""
+
+    name, title, icon, form = "payment", "Book a payment", "payments", PaymentTerms
+    permission = "credits.add_transfer"
+    says = (
+        "What was owed counts against the tenant's credits until it is paid. A payment is no grant: it adds no credits."
+    )
+
+    def concerns(self, row: Tenant) -> bool:
+        """Also at one that is no longer billed: it owes what it owes."""
+        return _owed(row) > 0
+
+    def mark(self, row: Tenant) -> str:
+        return str(_owed(row))
+
+    def effect(self, tenant: Tenant, line: Line, data: Mapping[str, Any]) -> Effect:
+        owed = _owed(tenant)
+        now, amount = f"owes {short_text(owed)}, {short_text(line.available)} available", micro(data) or owed
+        if not owed or amount > owed:
+            return Effect(tenant, now, "", f"only {short_text(owed)} are owed" if owed else "it owes nothing")
+        return Effect(tenant, now, f"owes {short_text(owed - amount)}, {short_text(line.available + amount)} available")
+
+    def entry_key(self, row: Tenant, data: Mapping[str, Any]) -> str:
+        return f"repay:{source_of(row, data)}"
+
+    def book(self, row: Tenant, data: Mapping[str, Any]) -> str:
+        amount = micro(data) or _owed(row)
+        if not amount:
+            raise Refused("it owes nothing")
+        if not ledger.pay_debt(row.pk, amount, source_of(row, data)):
+            raise Refused("this page was sent before: the payment is booked already")
+        return f"a payment of {short_text(amount)} booked, {short_text(_owed(row))} are still owed"
+
+
 class Refund(MoneyOperation):
     """A part or all of what the job's last run was charged, once per page."""
 
@@ -143,13 +186,13 @@ class Refund(MoneyOperation):
         return [self._effect(job, charges.get((job.pk, job.run), NOTHING), data) for job in rows]
 
     def entry_key(self, row: Job, data: Mapping[str, Any]) -> str:
-        return f"refund:{_source(row, data)}"
+        return f"refund:{source_of(row, data)}"
 
     def book(self, row: Job, data: Mapping[str, Any]) -> str:
         amount = micro(data) or _charge(row).left
         if not amount:
             raise Refused(_nothing_left(_charge(row)))
-        if not ledger.refund(row.pk, row.run, amount, _source(row, data)):
+        if not ledger.refund(row.pk, row.run, amount, source_of(row, data)):
             raise Refused("this page was sent before: the refund is booked already")
         available = short_text(ledger.balances(row.tenant_id).available)
         return f"{short_text(amount)} credits refunded, {row.tenant} has {available} available"
@@ -166,8 +209,16 @@ class Refund(MoneyOperation):
         return Effect(job, now, f"{short_text(amount)} go back to {job.tenant}; {left} left")
 
 
-def _source(row: Any, data: Mapping[str, Any]) -> str:
+def source_of(row: Any, data: Mapping[str, Any]) -> str:
+    """Of an entry: the page and the row."""
     return f"admin:{data['token']}:{row.pk}"
+
+
+def _owed(tenant: Tenant) -> int:
+    try:
+        return ledger.balances(tenant.pk).owed
+    except NoWallet:
+        return 0
 
 
 def _charge(job: Job) -> Charge:

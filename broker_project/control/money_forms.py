@@ -13,6 +13,7 @@ from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
 )
 
 from credits import ledger
@@ -112,6 +113,42 @@ class RefundTerms(WithReason):
         decimal_places=6,
         widget=UnfoldAdminDecimalFieldWidget,
         help_text="Credits. Empty: all that is left of the charge.",
+    )
+
+
+class PaymentTerms(WithReason):
+    """How much."""
+
+    amount = forms.DecimalField(
+        required=False,
+        min_value=SMALLEST,
+        max_value=MOST_CREDITS,
+        decimal_places=6,
+        widget=UnfoldAdminDecimalFieldWidget,
+        help_text="Credits. Empty: all that is owed.",
+    )
+
+
+class TopUpTerms(WithReason, _Amount):
+    """How much was bought."""
+
+
+class ReadingTerms(WithReason):
+    """What the provider says, and whether it is known to be true."""
+
+    amount = forms.DecimalField(
+        min_value=-MOST_CREDITS,
+        max_value=MOST_CREDITS,
+        decimal_places=6,
+        label="Left, as the provider says",
+        widget=UnfoldAdminDecimalFieldWidget,
+        help_text="Credits of this account. It may be below zero.",
+    )
+    book = forms.BooleanField(
+        required=False,
+        label="Book it however far off",
+        widget=UnfoldBooleanSwitchWidget,
+        help_text="Only when it is known to be true. A reading that is far off is else kept, and changes nothing.",
     )
 
 

@@ -1,8 +1,9 @@
-"""What is told of money: what a job was charged and given back, a tenant's allowances, where an entry belongs."""
+"""What is told of money: what a job was charged and given back, a tenant's allowances and budgets, where an entry belongs."""
 
 from typing import Any
 
 from broker_project.control.words import link_to, list_of, moment
+from credits import ledger
 from credits.charges import charges_of
 from credits.models import Allowance, Hold, Lot, Transfer
 from credits.pricing import short_text
@@ -64,6 +65,21 @@ def allowances_of(tenant: Tenant) -> Section:
     return Section(
         "Allowances", ["Allowance", "Category", "Priority", "Each can be used", "Granted"], cells, links=more
     )
+
+
+def budgets_of(tenant: Tenant) -> Section:
+    """What it was charged and has held in the day and the month of now, against its budgets."""
+    found = ledger.budgets(tenant.pk)
+    periods = (("day", found.day, found.used_in_day), ("month", found.month, found.used_in_month))
+    cells = [
+        [
+            period,
+            short_text(used),
+            *(("none", "–") if budget is None else (short_text(budget), short_text(budget - used))),
+        ]
+        for period, budget, used in periods
+    ]
+    return Section("Budgets (UTC)", ["Period", "Charged and held", "Budget", "Left"], cells)
 
 
 def entries_of_lot(lot: Lot) -> Section:

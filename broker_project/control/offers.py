@@ -1,7 +1,19 @@
 """Which operations stand at which rows, and what is told of them: one table."""
 
-from broker_project.control import allowances, customers, decisions, jobs, money, money_stories, sessions, stories
-from credits.models import Allowance, Balance, Hold, Lot, Transfer
+from broker_project.control import (
+    account_money,
+    account_stories,
+    allowances,
+    customers,
+    decisions,
+    jobs,
+    money,
+    money_stories,
+    sessions,
+    stories,
+)
+from credits import owners
+from credits.models import Account, Allowance, Balance, Hold, Lot, Reading, Transfer
 from jobs.models import Attempt, Evidence, Job, JobMove
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import offer, tell
@@ -13,8 +25,9 @@ def make() -> None:
     offer(Job, decisions.Decide(), jobs.Replay(), jobs.Cancel(), jobs.Dismiss(), money.Refund())
     offer(Resource, *sessions.all_of(lambda session: [session]))
     offer(UpstreamAccount, *sessions.all_of(lambda account: account.resources.select_related("account").order_by("id")))
+    offer(UpstreamAccount, account_money.TakeReading(), account_money.TopUp())
     offer(Pool, *sessions.all_of(lambda pool: pool.resources.select_related("account").order_by("id")))
-    offer(Tenant, money.Grant(), money.CreditLine(), allowances.AddAllowance(), customers.IssueKey())
+    offer(Tenant, money.Grant(), money.CreditLine(), money.Payment(), allowances.AddAllowance(), customers.IssueKey())
     offer(Allowance, allowances.StopAllowance(), allowances.StartAllowance())
     offer(ApiKey, customers.RevokeKey())
 
@@ -22,6 +35,7 @@ def make() -> None:
         Job,
         (stories.attempts_of, Attempt),
         (money_stories.money_of_job, Hold),
+        (account_stories.accounts_of_job, Hold),
         (stories.moves_of_job, JobMove),
         (stories.deeds_on, Job),
     )
@@ -29,11 +43,18 @@ def make() -> None:
     tell(
         Resource, (stories.attempts_on, Attempt), (stories.moves_of_session, ResourceMove), (stories.deeds_on, Resource)
     )
-    tell(UpstreamAccount, (stories.sessions_of, Resource), (stories.deeds_on, UpstreamAccount))
+    owners.know(Account.Kind.UPSTREAM, account_stories.OWNERS)
+    tell(
+        UpstreamAccount,
+        (stories.sessions_of, Resource),
+        (account_stories.credits_of_account, Reading),
+        (stories.deeds_on, UpstreamAccount),
+    )
     tell(Pool, (stories.accounts_of, UpstreamAccount), (stories.deeds_on, Pool))
     tell(
         Tenant,
         (stories.wallet_of, Balance),
+        (money_stories.budgets_of, Balance),
         (money_stories.allowances_of, Allowance),
         (stories.keys_of, ApiKey),
         (stories.jobs_of, Job),

@@ -66,6 +66,7 @@ def wallet_of(tenant: Tenant) -> Section:
     balance = Balance.objects.get(pk=account.pk)
     said = f"{short_text(balance.posted)} posted, {short_text(balance.held)} held"
     said += f", line {short_text(balance.credit_limit)}" if balance.credit_limit else ""
+    said += f", {short_text(balance.owed)} owed" if balance.owed else ""
     # Each side by its index, ten at the most: all of a busy tenant's entries would be many.
     sides = [Transfer.objects.filter(debit=account), Transfer.objects.filter(credit=account)]
     entries = sorted((row for side in sides for row in side.order_by("-id")[:10]), key=lambda row: -row.pk)

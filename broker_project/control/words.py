@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Model
 from django.urls import reverse
@@ -17,9 +18,8 @@ def link_to(row: Model, text: str = "") -> Link:
 
 def list_of(model: type[Model], text: str, **filters: Any) -> Link:
     """A link to the list of `model` in the admin, filtered."""
-    query = "&".join(f"{name}={value}" for name, value in filters.items())
     names = model._meta
-    return Link(text, f"{reverse(f'admin:{names.app_label}_{names.model_name}_changelist')}?{query}")
+    return Link(text, f"{reverse(f'admin:{names.app_label}_{names.model_name}_changelist')}?{urlencode(filters)}")
 
 
 def several(number: int, noun: str) -> str:

@@ -119,6 +119,8 @@ class Reading(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["account", "key"], name="reading_once_per_account")]
+        # The newest of an account, asked for each minute.
+        indexes = [models.Index(fields=["account", "-id"], name="reading_newest")]
         triggers = [
             pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete),
             no_truncate(),

@@ -6,6 +6,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from credits import ledger
+from credits import reading as money
 from credits.errors import NoWallet
 from credits.ledger import WalletBalance
 from credits.pricing import decimal_text
@@ -14,6 +15,7 @@ from jobs.api.answers import ApiView, answer
 from jobs.models import JobType
 from jobs.queries import occupancy, reading
 from statemachine.sql import Row
+from tenants.models import Tenant
 
 recent = occupancy.Recent(1.0, occupancy.filling)
 
@@ -26,12 +28,13 @@ class Balance(ApiView):
     @schemas.balance
     def get(self, request: Request) -> HttpResponse:
         pages.read_query(request.GET, {})
-        try:
-            balance = ledger.balances(self.tenant.pk)
-        except NoWallet:  # a tenant that is not billed need not have one
-            balance = WalletBalance(0, 0, 0, 0)
-        shown = ("posted", "held", "available", "credit_limit")
-        return answer({**{name: decimal_text(getattr(balance, name)) for name in shown}, "expiring": []})
+        balance = wallet_of(self.tenant)
+        shown = ("posted", "held", "available", "credit_limit", "owed")
+        expiring = [
+            {"expires_at": part.expires_at, "amount": decimal_text(part.amount)}
+            for part in money.expiring(self.tenant.pk)
+        ]
+        return answer({**{name: decimal_text(getattr(balance, name)) for name in shown}, "expiring": expiring})
 
 
 class JobTypes(ApiView):
@@ -58,6 +61,14 @@ class Pools(ApiView):
         pages.read_query(request.GET, {})
         allowed = {found.pool.name for found in reading.job_types(self.tenant)}
         return answer({"data": [_pool_document(row) for row in recent.rows() if row["name"] in allowed]})
+
+
+def wallet_of(tenant: Tenant) -> WalletBalance:
+    """As last committed. A tenant that is not billed need not have one: then nothing is in it."""
+    try:
+        return ledger.balances(tenant.pk)
+    except NoWallet:
+        return WalletBalance(0, 0, 0, 0)
 
 
 def _type_document(found: JobType, own_price: str | None) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
@@ -12,6 +13,7 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from credits.charges import charges_of
 from credits.pricing import decimal_text
 from jobs.api.refusals import NotFound
 from jobs.queries.reading import MOST_AHEAD
@@ -69,7 +71,20 @@ def job_id(text: str) -> UUID:
 
 
 def job_document(row: Row) -> dict[str, Any]:
-    """A row of `queries.reading` as tenants see a job."""
+    """A row of `queries.reading` as tenants see a job. Of one that was charged the refunds are asked for."""
+    return job_documents([row])[0]
+
+
+def job_documents(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The same of many rows, with one question for the refunds of all that were charged."""
+    charged = [row["id"] for row in rows if row["charged"]]
+    refunded: Counter[UUID] = Counter()
+    for (job, _run), charge in (charges_of(charged) if charged else {}).items():
+        refunded[job] += charge.refunded
+    return [_job_document(row, refunded[row["id"]]) for row in rows]
+
+
+def _job_document(row: Row, refunded: int) -> dict[str, Any]:
     address = f"/v1/jobs/{row['id']}"
     ended = row["state"] in JOB.terminal
     has_result = row["state"] == "completed"
@@ -88,7 +103,7 @@ def job_document(row: Row) -> dict[str, Any]:
         "credits": {
             "held": decimal_text(0 if ended else row["price"]),
             "charged": decimal_text(row["charged"]),
-            "refunded": decimal_text(0),
+            "refunded": decimal_text(refunded),
         },
         "attempts": row["attempts"],
         "created_at": row["created_at"],

@@ -99,6 +99,12 @@ class PriceQuote(s.Serializer[Any]):
     type = s.CharField()
     price = s.CharField(**CREDITS)
     price_version = s.IntegerField()
+    available = s.CharField(help_text="What a submit may hold now, the credit limit included.")
+    accepted = s.BooleanField(
+        help_text="Whether it would be accepted now. Nothing is held, so a moment later it may not."
+    )
+    reason = s.ChoiceField(choices=["insufficient-credits", "quota-exceeded"], allow_null=True,
+                           help_text="Code of the problem it would be refused with.")  # fmt: skip
 
 
 class MoveDocument(s.Serializer[Any]):
@@ -136,12 +142,18 @@ class Attempts(s.Serializer[Any]):
     data = AttemptDocument(many=True)  # type: ignore[assignment]
 
 
+class Expiring(s.Serializer[Any]):
+    expires_at = s.DateTimeField()
+    amount = s.CharField(help_text="Credits that expire then, unless they are used or held before.")
+
+
 class BalanceDocument(s.Serializer[Any]):
     posted = s.CharField(**CREDITS)
     held = s.CharField(**CREDITS)
     available = s.CharField(help_text="What a submit may hold now, the credit limit included.")
     credit_limit = s.CharField(**CREDITS)
-    expiring = s.ListField(child=JsonObject())
+    owed = s.CharField(help_text="Usage above what was held, yet to be paid; it counts against what is available.")
+    expiring = Expiring(many=True, help_text="Soonest first; what is held is not in it.")
 
 
 class JobTypeDocument(s.Serializer[Any]):

@@ -7,11 +7,13 @@ from uuid import UUID
 from django.http import HttpResponse
 from rest_framework.request import Request
 
+from credits import limits
 from credits.pricing import decimal_text
 from jobs import admission, transitions
 from jobs.api import bodies, pages, schemas, submission
-from jobs.api.answers import PRIVATE, ApiView, answer, job_document, job_id, retry_after
-from jobs.api.refusals import IdempotencyKeyMissing, InvalidFields, JobFailed, NotFound
+from jobs.api.account import wallet_of
+from jobs.api.answers import PRIVATE, ApiView, answer, job_document, job_documents, job_id, retry_after
+from jobs.api.refusals import IdempotencyKeyMissing, InvalidFields, JobFailed, NotFound, problem_of
 from jobs.queries import reading
 from jobs.states import JOB
 from statemachine.actors import acting_as
@@ -64,13 +66,18 @@ class Jobs(ApiView):
             query = request.GET.copy()
             query["cursor"] = following
             headers["Link"] = f'<{SUBMIT_ROUTE}?{query.urlencode()}>; rel="next"'
-        return answer({"data": [job_document(row) for row in rows[:limit]], "next_cursor": following}, headers=headers)
+        return answer({"data": job_documents(rows[:limit]), "next_cursor": following}, headers=headers)
 
     def _quote(self, body: dict[str, Any]) -> HttpResponse:
         quoted = admission.quote(self.tenant, submission.parse(body))
         free = self.tenant.billing == Tenant.Billing.NONE
-        price = decimal_text(0 if free else quoted.price)
-        return answer({"type": quoted.type.name, "price": price, "price_version": quoted.type.version})
+        price = 0 if free else quoted.price
+        why = None if free else limits.why_not(self.tenant.pk, price)
+        return answer({
+            "type": quoted.type.name, "price": decimal_text(price), "price_version": quoted.type.version,
+            "available": decimal_text(wallet_of(self.tenant).available),
+            "accepted": why is None, "reason": why and problem_of(why),
+        })  # fmt: skip
 
 
 class JobDetail(ApiView):

@@ -2,7 +2,13 @@
 
 from collections.abc import Sequence
 
+from credits.errors import BudgetExceeded, CreditsError, Paced
 from jobs.admission import InvalidField
+
+
+def problem_of(error: CreditsError) -> str:
+    """The code of the problem that a submit refused for want of credits, budget or patience is answered with."""
+    return "quota-exceeded" if isinstance(error, BudgetExceeded | Paced) else "insufficient-credits"
 
 
 class InvalidFields(Exception):

@@ -88,7 +88,7 @@ submit = _operation(
     },
     (400, 402, 409, 413),
     (
-        _query("validate_only", bool, "Only check and price; nothing is stored."),
+        _query("validate_only", bool, "Only check and price, and say if it would be accepted now; nothing is stored."),
         _KEY_SENT, _KEY_BACK, _REPLAYED, _LOCATION, _RETRY, _TAG,
     ),
     d.Submission,

@@ -60,7 +60,7 @@ def jobs(tenant_id: int, filters: Mapping[str, Any], before: UUID | None, limit:
     if "created_after" in filters:
         # Ids begin with their time: the index that gives the order also ends the search.
         conditions.append("j.id >= %s")
-        values.append(_earliest_id(filters["created_after"] - CLOCKS_APART))
+        values.append(earliest_id(filters["created_after"] - CLOCKS_APART))
     if before is not None:
         conditions.append("j.id < %s")
         values.append(before)
@@ -114,7 +114,7 @@ def _first(rows: Sequence[Row]) -> Row | None:
     return rows[0] if rows else None
 
 
-def _earliest_id(moment: datetime) -> UUID:
+def earliest_id(moment: datetime) -> UUID:
     """The smallest UUIDv7 made at `moment` or later: 48 bits of milliseconds, then zeros."""
     milliseconds = max(0, int(moment.timestamp() * 1000))
     return UUID(int=(milliseconds << 80) & (2**128 - 1))

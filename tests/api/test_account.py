@@ -1,11 +1,18 @@
 """Balance, job types and pools as a tenant sees them."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
+from credits import ledger
+from jobs.api.answers import time_text
+from tenants.models import Tenant
 from tests import factories
 from tests.api.conftest import Caller, body_of
+from tests.factories import MICRO
+from upstream.calls import Outcome
 
 pytestmark = pytest.mark.django_db
 
@@ -14,8 +21,26 @@ def test_the_balance_shows_what_is_held(caller: Caller) -> None:
     factories.at("pending", tenant=caller.tenant)
     assert body_of(caller.get("/v1/balance")) == {
         "posted": "1000.000000", "held": "10.000000", "available": "990.000000", "credit_limit": "0.000000",
-        "expiring": [],
+        "owed": "0.000000", "expiring": [],
     }  # fmt: skip
+
+
+def test_the_balance_shows_what_expires_and_what_is_owed(caller: Caller) -> None:
+    soon, later = (timezone.now() + timedelta(days=days) for days in (1, 2))
+    for moment, amount, key in ((later, 5, "a"), (soon, 2, "b"), (soon, 1, "c")):
+        ledger.grant(caller.tenant.pk, amount * MICRO, key, "grant_promo", expires_at=moment)
+    job = factories.at("assigned", factories.make_job_type(overrun="debt", price="1008"), caller.tenant)
+    factories.end(job, Outcome(over=True, verdict="succeeded", units=1010))
+    ledger.grant(caller.tenant.pk, 3 * MICRO, "d", "grant_promo", expires_at=soon)
+    balance = body_of(caller.get("/v1/balance"))
+    assert (balance["posted"], balance["owed"], balance["available"]) == ("3.000000", "2.000000", "1.000000")
+    assert balance["expiring"] == [{"expires_at": time_text(soon), "amount": "3.000000"}]
+
+
+def test_a_tenant_without_a_wallet_has_nothing(caller_of: Callable[..., Caller]) -> None:
+    tenant = Tenant.objects.create(name="free", billing="none")
+    balance = body_of(caller_of(tenant).get("/v1/balance"))
+    assert (balance["available"], balance["owed"], balance["expiring"]) == ("0.000000", "0.000000", [])
 
 
 def test_a_type_says_its_price_and_schema(caller_of: Callable[..., Caller]) -> None:

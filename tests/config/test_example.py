@@ -20,6 +20,7 @@ TABLES = [
     schema.FIND,
     schema.CLEANUP,
     schema.PROBE,
+    schema.BALANCE,
     schema.TENANT,
 ]
 

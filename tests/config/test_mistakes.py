@@ -55,6 +55,23 @@ MISTAKES: list[tuple[str, Any, str]] = [
     (f"{POOL}.rate_limit", "600", "pools.video.rate_limit: '600' is not a rate"),
     ("tenants.acme.submit_rate", "0/second", "tenants.acme.submit_rate: '0/second' is not a rate"),
     (f"{A1}.rates", {"tokens": {"cost": "1"}}, "a1.rates.tokens.limit: is required"),
+    (f"{POOL}.balance", {"path": "'/x'"}, "pools.video.balance.value: is required: the number of credits"),
+    (f"{POOL}.balance", {"value": "1"}, "pools.video.balance.path: is required"),
+    (f"{POOL}.balance", {"path": "'/x'", "value": "1", "every": "5s"}, "pools.video.balance.every: is from 60000ms"),
+    (f"{POOL}.balance", {"path": "'/x'", "value": "1", "timeout": "1m"}, "pools.video.balance.timeout: is from 1ms"),
+    (f"{POOL}.balance", {"path": "'/x'", "value": "1", "most": -1}, "pools.video.balance.most: is a number from 0"),
+    (
+        f"{POOL}.balance",
+        {"path": "'/x'", "value": "payload.x"},
+        "pools.video.balance.value: there is no 'payload' here",
+    ),
+    (f"{POOL}.balance", {"path": "job.id", "value": "1"}, "pools.video.balance.path: there is no 'job' here"),
+    (f"{POOL}.balance", {"path": "'/x'", "value": "1", "often": 1}, "pools.video.balance.often: is not known here"),
+    (
+        f"{POOL}.balance",
+        {"path": "'/x'", "value": "1", "headers": {"X-Key": "job.id"}},
+        "pools.video: balance.headers.X-Key: there is no 'job' here",
+    ),
     # expressions
     (f"{CLIP}.price", "10 +", "job_types.clip.price: line 1, column"),
     (f"{CLIP}.price", "outcome.units", "job_types.clip.price: there is no 'outcome' here"),

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import Model
 from django.urls import reverse
 
+from credits import ledger, upstream_accounts
 from credits.models import (
     Account,
     Allowance,
@@ -27,12 +28,12 @@ from tests.control.conftest import Operator
 from tests.factories import MICRO
 
 pytestmark = pytest.mark.django_db
-NO_PAGE = {Ceiling, HoldLot, HoldReview, HoldWalk, Reading}
+NO_PAGE = {HoldLot, HoldReview, HoldWalk}
 MONEY = [model for model in admin.site._registry if model._meta.app_label == "credits"]
 
 
 def test_the_models_of_money_are_those_of_the_ledger() -> None:
-    assert {*MONEY} >= {Account, Allowance, Balance, Hold, Lot, Transfer}
+    assert {*MONEY} >= {Account, Allowance, Balance, Ceiling, Hold, Lot, Reading, Transfer}
     assert {*apps.get_app_config("credits").get_models()} - {*MONEY} <= NO_PAGE
 
 
@@ -40,6 +41,9 @@ def test_the_models_of_money_are_those_of_the_ledger() -> None:
 def test_money_is_neither_added_nor_changed_nor_deleted(operator: Operator, model: type[Model]) -> None:
     job = factories.at("completed")
     Allowance.objects.create(tenant=job.tenant, amount=MICRO, every="day")
+    account = factories.make_tracked_pool(5).accounts.get()
+    upstream_accounts.read(account.pool_id, account.pk, 4 * MICRO, "r1")
+    ledger.set_ceiling(10**12, None)
     row = model._default_manager.latest("pk")
     before = list(_contents())
     for address in _addresses(model, row):
