@@ -1,0 +1,127 @@
+"""What an audit of less than all asks of the ledger: its rows that were touched, and which rule reads which of them.
+
+An audit fills the temporary tables `touched_…`, then asks each rule over them: a table that the rule names is shadowed by
+a CTE of the same name. What no transfer, move or new id shows was touched is not in them; the whole audit asks that.
+"""
+
+from statemachine.touched import Figure, Scope, Source
+
+# Sums kept by the checkpoint, as of its last final transfer, stand for all the entries and charges before it.
+MARK = "(SELECT figure FROM remembered WHERE name = 'credits_transfer')"
+SUMS = f"""
+    SELECT 0::bigint AS id, NULL::bigint AS debit_id, subject_id AS credit_id, figure AS amount
+    FROM remembered WHERE name = 'posted'
+    UNION ALL SELECT id, debit_id, credit_id, amount FROM touched_transfer WHERE id > {MARK}
+"""
+CAPTURED = f"""
+    SELECT NULL::bigint AS hold_id, subject_id AS lot_id, figure AS captured FROM remembered WHERE name = 'captured'
+    UNION ALL SELECT hold_id, lot_id, captured FROM touched_holdlot
+    WHERE hold_id IN (SELECT hold_id FROM touched_transfer WHERE code = 'settle' AND id > {MARK})
+"""
+
+TABLES = {
+    "touched_account": "SELECT * FROM credits_account",
+    "touched_transfer": "SELECT * FROM credits_transfer",
+    "touched_hold": "SELECT * FROM credits_hold",
+    "touched_holdlot": "SELECT * FROM credits_holdlot",
+    "touched_lot": "SELECT * FROM credits_lot",
+}
+# A release books no entry: its hold is found by its job. A lot that is not spent is always asked.
+SINCE = [
+    Source("touched_account", "SELECT * FROM credits_account"),
+    Source("touched_transfer", "SELECT * FROM credits_transfer WHERE id > %(credits_transfer)s"),
+    Source("touched_job_id", "SELECT job_id FROM credits_hold WHERE id > %(credits_hold)s"),
+    Source("touched_lot", "SELECT * FROM credits_lot WHERE NOT spent OR id > %(credits_lot)s"),
+]
+OF_TENANT = [
+    Source("touched_account", "SELECT * FROM credits_account WHERE ledger = 'tenant' AND owner_id = %(tenant)s"),
+    Source(
+        "touched_transfer",
+        """SELECT t.* FROM credits_transfer t WHERE t.debit_id IN (SELECT id FROM touched_account)
+           UNION SELECT t.* FROM credits_transfer t WHERE t.credit_id IN (SELECT id FROM touched_account)""",
+    ),
+    Source("touched_lot", "SELECT l.* FROM credits_lot l WHERE l.account_id IN (SELECT id FROM touched_account)"),
+]
+# What belongs to the touched rows above. `hold_id` of an entry has no index: a closing's entries are found by their key.
+BELONGING = [
+    Source(
+        "touched_job_id",
+        "SELECT h.job_id FROM credits_hold h WHERE h.id IN (SELECT hold_id FROM touched_transfer)",
+    ),
+    Source(
+        "touched_hold",
+        "SELECT h.* FROM credits_hold h WHERE h.job_id IN (SELECT job_id FROM touched_job_id)",
+    ),
+    Source("touched_holdlot", "SELECT s.* FROM credits_holdlot s WHERE s.hold_id IN (SELECT id FROM touched_hold)"),
+    Source(
+        "touched_lot",
+        """SELECT l.* FROM credits_lot l
+           WHERE l.id IN (SELECT lot_id FROM touched_holdlot UNION SELECT lot_id FROM touched_transfer)
+             AND NOT EXISTS (SELECT FROM touched_lot known WHERE known.id = l.id)""",
+    ),
+    Source(
+        "touched_transfer",
+        """SELECT * FROM (
+               SELECT t.* FROM credits_transfer t WHERE t.op_key IN (
+                   SELECT 'settle:' || id FROM touched_hold UNION SELECT 'overrun:' || id FROM touched_hold
+                   UNION SELECT source_key FROM touched_lot)
+               UNION SELECT t.* FROM credits_transfer t WHERE t.lot_id IN (SELECT id FROM touched_lot)
+               UNION SELECT t.* FROM credits_transfer t WHERE t.id IN (SELECT reverses_id FROM touched_transfer)
+               UNION SELECT t.* FROM credits_transfer t WHERE t.reverses_id IN (
+                   SELECT reverses_id FROM touched_transfer)
+           ) t WHERE NOT EXISTS (SELECT FROM touched_transfer known WHERE known.id = t.id)""",
+    ),
+]
+
+ACCOUNTS = {"credits_account": "SELECT * FROM touched_account"}
+BALANCES = {"credits_balance": "SELECT * FROM credits_balance WHERE account_id IN (SELECT id FROM touched_account)"}
+TRANSFERS = {"credits_transfer": "SELECT * FROM touched_transfer"}
+HOLDS = {"credits_hold": "SELECT * FROM touched_hold"}
+HOLDLOTS = {"credits_holdlot": "SELECT * FROM touched_holdlot"}
+LOTS = {"credits_lot": "SELECT * FROM touched_lot"}
+
+# Rule → what stands for which table. A rule that is not here is asked in full.
+SCOPES: dict[str, Scope] = {
+    "P5.balance_equals_entries": Scope({"credits_transfer": SUMS} | ACCOUNTS | BALANCES),
+    "P5.held_equals_open_holds": Scope(HOLDS | BALANCES),
+    "P5.captured_equals_settle_entry": Scope(HOLDS | TRANSFERS),
+    "P5.overrun_equals_entry": Scope(HOLDS | TRANSFERS),
+    "P5.one_settle_per_hold": Scope(TRANSFERS),
+    "P5.settle_charges_the_holder": Scope(HOLDS | TRANSFERS),
+    "P5.one_tenant_hold_per_run": Scope(HOLDS),
+    "P5.floor_respected": Scope(BALANCES),
+    "P5.ledgers_sum_to_zero": Scope({"credits_transfer": SUMS}, of_tenant=False),
+    "P5.open_holds_are_reviewed": Scope(HOLDS),
+    "P5.lot_reserved_equals_open_holds": Scope(LOTS | HOLDS | HOLDLOTS),
+    "P5.lot_equals_its_entry": Scope(LOTS | TRANSFERS),
+    "P5.posted_is_backed_by_lots": Scope(BALANCES | LOTS),
+    "P5.debt_has_no_free_lot": Scope(BALANCES | LOTS),
+    "P5.credit_used_within_the_floor": Scope(BALANCES | LOTS),
+    "P5.lot_parts_within_its_amount": Scope({"credits_holdlot": CAPTURED} | LOTS | TRANSFERS),
+    "P5.hold_is_charged_to_its_lots": Scope(HOLDS | HOLDLOTS),
+    "P5.refunds_within_the_charge": Scope(TRANSFERS),
+}
+
+# What a checkpoint remembers, as of its last final transfer. Spent lots are charged no more.
+FIGURES = {
+    "posted": Figure(
+        """
+        SELECT account_id AS subject_id, sum(amount) AS figure
+        FROM (SELECT id, credit_id AS account_id, amount FROM credits_transfer
+              UNION ALL SELECT id, debit_id, -amount FROM credits_transfer) entries
+        WHERE id <= {credits_transfer} AND account_id IS NOT NULL GROUP BY account_id
+        """,
+        Scope({"credits_transfer": SUMS}),
+    ),
+    "captured": Figure(
+        """
+        SELECT s.lot_id AS subject_id, sum(s.captured) AS figure
+        FROM credits_holdlot s JOIN credits_lot l ON l.id = s.lot_id AND NOT l.spent
+        WHERE s.captured > 0 AND NOT EXISTS (
+            SELECT FROM credits_transfer t
+            WHERE t.hold_id = s.hold_id AND t.code = 'settle' AND t.id > {credits_transfer})
+        GROUP BY s.lot_id
+        """,
+        Scope({"credits_holdlot": CAPTURED} | LOTS | TRANSFERS),
+    ),
+}
