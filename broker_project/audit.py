@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db import connection, transaction
 
 from broker_project import checkpoint
-from broker_project.checkpoint import Checkpoint, Kept
+from broker_project.checkpoint import PATIENCE_SECONDS, Checkpoint, Kept
 from broker_project.touched import FIGURES, SCOPES, Part
 from credits.audit import RULES as OF_CREDITS
 from jobs.audit import RULES as OF_JOBS
@@ -50,7 +50,9 @@ def audit(rules: Mapping[str, str] = RULES, part: Part | None = None) -> dict[st
         return _results(rules, part)
 
 
-def audit_and_remember(rules: Mapping[str, str] = RULES, *, since_checkpoint: bool = False) -> Run:
+def audit_and_remember(
+    rules: Mapping[str, str] = RULES, *, since_checkpoint: bool = False, patience_seconds: float = PATIENCE_SECONDS
+) -> Run:
     """Asks all, or with `since_checkpoint` what was touched since; then, if all is clean, moves the checkpoint.
 
     Without a checkpoint that serves these rules, all is asked. What is remembered is read in the same snapshot, and
@@ -60,7 +62,9 @@ def audit_and_remember(rules: Mapping[str, str] = RULES, *, since_checkpoint: bo
     seen = checkpoint.load()
     serves = seen if seen and seen.serves(number) else None
     part = Part(serves.marks) if serves and since_checkpoint else None
-    marks = checkpoint.find_marks(serves.marks if serves else {}) if checkpoint.may_be_written() else None
+    marks = None
+    if checkpoint.may_be_written():
+        marks = checkpoint.find_marks(serves.marks if serves else {}, patience_seconds)
     with _snapshot(part) as touched_ms:
         results = _results(rules, part)
         begun = monotonic()

@@ -98,7 +98,7 @@ def may_be_written() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def find_marks(earlier: Mapping[str, int], patience_seconds: float = PATIENCE_SECONDS) -> dict[str, int]:
+def find_marks(earlier: Mapping[str, int], patience_seconds: float) -> dict[str, int]:
     """The last final id of each table for snapshots taken from now on; the earlier one, or 0, where a writer goes on."""
     reached = _reached()
     until = time.monotonic() + patience_seconds
