@@ -4,7 +4,7 @@ An audit fills the temporary tables `touched_…`, then asks each rule over them
 a CTE of the same name. What no transfer, move or new id shows was touched is not in them; the whole audit asks that.
 """
 
-from statemachine.touched import Figure, Scope, Source
+from statemachine.touched import Figure, Scope, Source, Table
 
 # Sums kept by the checkpoint, as of its last final transfer, stand for all the entries and charges before it.
 MARK = "(SELECT figure FROM remembered WHERE name = 'credits_transfer')"
@@ -19,12 +19,14 @@ CAPTURED = f"""
     WHERE hold_id IN (SELECT hold_id FROM touched_transfer WHERE code = 'settle' AND id > {MARK})
 """
 
+TRANSFER = "SELECT t.* FROM credits_transfer t"
+
 TABLES = {
-    "touched_account": "SELECT * FROM credits_account",
-    "touched_transfer": "SELECT * FROM credits_transfer",
-    "touched_hold": "SELECT * FROM credits_hold",
-    "touched_holdlot": "SELECT * FROM credits_holdlot",
-    "touched_lot": "SELECT * FROM credits_lot",
+    "touched_account": Table("SELECT * FROM credits_account"),
+    "touched_transfer": Table("SELECT * FROM credits_transfer"),
+    "touched_hold": Table("SELECT * FROM credits_hold"),
+    "touched_holdlot": Table("SELECT * FROM credits_holdlot", key="hold_id, lot_id"),
+    "touched_lot": Table("SELECT * FROM credits_lot"),
 }
 # A release books no entry: its hold is found by its job. A lot that is not spent is always asked.
 SINCE = [
@@ -35,42 +37,26 @@ SINCE = [
 ]
 OF_TENANT = [
     Source("touched_account", "SELECT * FROM credits_account WHERE ledger = 'tenant' AND owner_id = %(tenant)s"),
-    Source(
-        "touched_transfer",
-        """SELECT t.* FROM credits_transfer t WHERE t.debit_id IN (SELECT id FROM touched_account)
-           UNION SELECT t.* FROM credits_transfer t WHERE t.credit_id IN (SELECT id FROM touched_account)""",
-    ),
+    Source("touched_transfer", f"{TRANSFER} WHERE t.debit_id IN (SELECT id FROM touched_account)"),
+    Source("touched_transfer", f"{TRANSFER} WHERE t.credit_id IN (SELECT id FROM touched_account)"),
     Source("touched_lot", "SELECT l.* FROM credits_lot l WHERE l.account_id IN (SELECT id FROM touched_account)"),
 ]
 # What belongs to the touched rows above. `hold_id` of an entry has no index: a closing's entries are found by their key.
+# In this order: the last ones, of lots, bring refunds of holds that were not touched.
 BELONGING = [
+    Source("touched_transfer", f"{TRANSFER} WHERE t.id IN (SELECT reverses_id FROM touched_transfer)"),
+    Source("touched_transfer", f"{TRANSFER} WHERE t.reverses_id IN (SELECT reverses_id FROM touched_transfer)"),
     Source(
-        "touched_job_id",
-        "SELECT h.job_id FROM credits_hold h WHERE h.id IN (SELECT hold_id FROM touched_transfer)",
+        "touched_job_id", "SELECT h.job_id FROM credits_hold h WHERE h.id IN (SELECT hold_id FROM touched_transfer)"
     ),
-    Source(
-        "touched_hold",
-        "SELECT h.* FROM credits_hold h WHERE h.job_id IN (SELECT job_id FROM touched_job_id)",
-    ),
+    Source("touched_hold", "SELECT h.* FROM credits_hold h WHERE h.job_id IN (SELECT job_id FROM touched_job_id)"),
     Source("touched_holdlot", "SELECT s.* FROM credits_holdlot s WHERE s.hold_id IN (SELECT id FROM touched_hold)"),
-    Source(
-        "touched_lot",
-        """SELECT l.* FROM credits_lot l
-           WHERE l.id IN (SELECT lot_id FROM touched_holdlot UNION SELECT lot_id FROM touched_transfer)
-             AND NOT EXISTS (SELECT FROM touched_lot known WHERE known.id = l.id)""",
-    ),
-    Source(
-        "touched_transfer",
-        """SELECT * FROM (
-               SELECT t.* FROM credits_transfer t WHERE t.op_key IN (
-                   SELECT 'settle:' || id FROM touched_hold UNION SELECT 'overrun:' || id FROM touched_hold
-                   UNION SELECT source_key FROM touched_lot)
-               UNION SELECT t.* FROM credits_transfer t WHERE t.lot_id IN (SELECT id FROM touched_lot)
-               UNION SELECT t.* FROM credits_transfer t WHERE t.id IN (SELECT reverses_id FROM touched_transfer)
-               UNION SELECT t.* FROM credits_transfer t WHERE t.reverses_id IN (
-                   SELECT reverses_id FROM touched_transfer)
-           ) t WHERE NOT EXISTS (SELECT FROM touched_transfer known WHERE known.id = t.id)""",
-    ),
+    Source("touched_lot", "SELECT l.* FROM credits_lot l WHERE l.id IN (SELECT lot_id FROM touched_holdlot)"),
+    Source("touched_lot", "SELECT l.* FROM credits_lot l WHERE l.id IN (SELECT lot_id FROM touched_transfer)"),
+    Source("touched_transfer", f"{TRANSFER} WHERE t.op_key IN (SELECT 'settle:' || id FROM touched_hold)"),
+    Source("touched_transfer", f"{TRANSFER} WHERE t.op_key IN (SELECT 'overrun:' || id FROM touched_hold)"),
+    Source("touched_transfer", f"{TRANSFER} WHERE t.op_key IN (SELECT source_key FROM touched_lot)"),
+    Source("touched_transfer", f"{TRANSFER} WHERE t.lot_id IN (SELECT id FROM touched_lot)"),
 ]
 
 ACCOUNTS = {"credits_account": "SELECT * FROM touched_account"}

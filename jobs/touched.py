@@ -4,7 +4,7 @@ from django.db.models import BinaryField, JSONField, Model
 
 from jobs.audit import TERMINAL_EVENTS
 from jobs.models import Attempt, Job
-from statemachine.touched import Figure, Scope, Source
+from statemachine.touched import Figure, Scope, Source, Table
 from webhooks.models import Event
 
 
@@ -19,11 +19,11 @@ MOVE = "SELECT k.* FROM jobs_jobmove k"
 IDS = "(SELECT job_id FROM touched_job_id)"
 
 TABLES = {
-    "touched_job_id": "SELECT id AS job_id FROM jobs_job",
-    "touched_job": JOB,
-    "touched_attempt": ATTEMPT,
-    "touched_jobmove": MOVE,
-    "touched_event": EVENT,
+    "touched_job_id": Table("SELECT id AS job_id FROM jobs_job", key="job_id"),
+    "touched_job": Table(JOB),
+    "touched_attempt": Table(ATTEMPT),
+    "touched_jobmove": Table(MOVE),
+    "touched_event": Table(EVENT),
 }
 # Each part of the first is a partial index; what has not ended stands in one of them.
 SINCE = [
@@ -52,21 +52,12 @@ BELONGING = [
     Source("touched_job", f"{JOB} WHERE k.id IN {IDS}"),
     Source(
         "touched_job",
-        f"""{JOB} WHERE (k.tenant_id, k.idempotency_key) IN (SELECT tenant_id, idempotency_key FROM touched_job)
-                AND NOT EXISTS (SELECT FROM touched_job known WHERE known.id = k.id)""",
+        f"{JOB} WHERE (k.tenant_id, k.idempotency_key) IN (SELECT tenant_id, idempotency_key FROM touched_job)",
     ),
     Source("touched_attempt", f"{ATTEMPT} WHERE k.job_id IN {IDS}"),
-    Source(
-        "touched_attempt",
-        f"""{ATTEMPT} WHERE k.dispatch_key IN (SELECT dispatch_key FROM touched_attempt)
-                AND NOT EXISTS (SELECT FROM touched_attempt known WHERE known.id = k.id)""",
-    ),
+    Source("touched_attempt", f"{ATTEMPT} WHERE k.dispatch_key IN (SELECT dispatch_key FROM touched_attempt)"),
     Source("touched_jobmove", f"{MOVE} WHERE k.subject_id IN {IDS}"),
-    Source(
-        "touched_event",
-        f"""{EVENT} WHERE k.job_id IN {IDS} AND k.type IN {TERMINAL_EVENTS}
-                AND NOT EXISTS (SELECT FROM touched_event known WHERE known.id = k.id)""",
-    ),
+    Source("touched_event", f"{EVENT} WHERE k.job_id IN {IDS} AND k.type IN {TERMINAL_EVENTS}"),
 ]
 
 JOBS = {"jobs_job": "SELECT * FROM touched_job"}

@@ -1,8 +1,8 @@
 """What an audit of less than all asks of the sessions' history (see `credits/touched.py`); the sessions it asks whole."""
 
-from statemachine.touched import Figure, Scope, Source
+from statemachine.touched import Figure, Scope, Source, Table
 
-TABLES = {"touched_resourcemove": "SELECT * FROM pool_resourcemove"}
+TABLES = {"touched_resourcemove": Table("SELECT * FROM pool_resourcemove")}
 SINCE = [Source("touched_resourcemove", "SELECT * FROM pool_resourcemove WHERE id > %(pool_resourcemove)s")]
 
 # The last move of each session that the checkpoint knew stands for all before it, as if it were its first.

@@ -5,8 +5,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Table:
+    """A temporary table with the columns of this SQL; no two of its rows have the same key."""
+
+    like: str
+    key: str = "id"
+
+
+@dataclass(frozen=True)
 class Source:
-    """SQL whose rows go into the temporary table `into`."""
+    """SQL whose rows go into the temporary table `into`, but those that are there already."""
 
     into: str
     sql: str
