@@ -18,7 +18,6 @@ CAPTURED = f"""
     UNION ALL SELECT hold_id, lot_id, captured FROM touched_holdlot
     WHERE hold_id IN (SELECT hold_id FROM touched_transfer WHERE code = 'settle' AND id > {MARK})
 """
-
 TRANSFER = "SELECT t.* FROM credits_transfer t"
 
 TABLES = {
@@ -28,7 +27,8 @@ TABLES = {
     "touched_holdlot": Table("SELECT * FROM credits_holdlot", key="hold_id, lot_id"),
     "touched_lot": Table("SELECT * FROM credits_lot"),
 }
-# A release books no entry: its hold is found by its job. A lot that is not spent is always asked.
+# A release books no entry: its hold is found by its job, and so is every open hold, as a rule says that its job has not
+# ended. A lot that is not spent is always asked.
 SINCE = [
     Source("touched_account", "SELECT * FROM credits_account"),
     Source("touched_transfer", "SELECT * FROM credits_transfer WHERE id > %(credits_transfer)s"),

@@ -9,6 +9,7 @@ SINCE = [Source("touched_resourcemove", "SELECT * FROM pool_resourcemove WHERE i
 SINCE_LAST = {
     "pool_resourcemove": """
         SELECT id, subject_id, from_state, to_state FROM touched_resourcemove
+        WHERE id > (SELECT figure FROM remembered WHERE name = 'pool_resourcemove')
         UNION ALL SELECT m.id, m.subject_id, '', m.to_state
         FROM remembered r JOIN pool_resourcemove m ON m.id = r.figure::bigint WHERE r.name = 'last_resourcemove'
     """
