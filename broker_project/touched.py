@@ -51,6 +51,7 @@ class Part:
         with connection.cursor() as cursor:
             # Else a planner that finds the touched rows many reads the whole index of a large table, in its order.
             _plan_freely(cursor, "off")
+            cursor.execute("SET LOCAL default_statistics_target = 10")  # how many rows there are is all that matters
             for source in sources:
                 cursor.execute(
                     f"INSERT INTO pg_temp.{source.into} {source.sql} ON CONFLICT DO NOTHING",
@@ -58,6 +59,7 @@ class Part:
                 )
                 cursor.execute(f"ANALYZE pg_temp.{source.into}")
             _plan_freely(cursor, "on")
+            cursor.execute("SET LOCAL default_statistics_target = DEFAULT")
 
     def _remembered(self) -> Source:
         # A tenant is asked from its first row on.

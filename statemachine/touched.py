@@ -24,6 +24,7 @@ class Source:
 class Scope:
     """Table → the SQL that stands for it, with the same names for the columns a rule reads.
 
+    What stands for a table has no key and no index: the rule names all it groups by, and joins it by equality.
     `of_tenant` is false where no tenant can be picked out; such a rule is then asked in full.
     """
 

@@ -8,6 +8,8 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
 from broker_project.audit import RULES, audit
+from broker_project.checkpoint import GROWING
+from broker_project.touched import Part
 from tests.db import execute
 from tests.factories import at
 
@@ -40,6 +42,21 @@ def test_a_breach_is_named_and_fails(capsys: pytest.CaptureFixture[str]) -> None
     assert rule["ms"] >= 0
 
 
-def test_it_cannot_write() -> None:
+def test_it_says_what_it_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    at("completed")
+    for arguments, asked in [
+        (["--since-checkpoint"], "Asked: all; there is no checkpoint of these rules\n"),
+        (["--since-checkpoint"], "Asked: what was touched since 20"),
+        ([], "Asked: all\n"),
+    ]:
+        call_command("audit", *arguments)
+        assert capsys.readouterr().out.startswith(asked)
+    call_command("audit", "--json", "--since-checkpoint")
+    said = json.loads(capsys.readouterr().out)
+    assert (said["asked"][:22], said["breaches"], said["checkpoint_moved"]) == ("what was touched since", 0, True)
+
+
+@pytest.mark.parametrize("part", [None, Part(dict.fromkeys(GROWING, 0))])
+def test_it_cannot_write(part: Part | None) -> None:
     with pytest.raises(DatabaseError, match="read-only transaction"):
-        audit({"writes": "SELECT nextval('jobs_arrival') AS subject, 1 AS found, 2 AS expected"})
+        audit({"writes": "SELECT nextval('jobs_arrival') AS subject, 1 AS found, 2 AS expected"}, part)
