@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
 from broker_project import checkpoint
@@ -222,23 +221,6 @@ def test_a_breach_with_what_was_before_the_checkpoint_is_found(rule: str, sql: s
     run = since_checkpoint()
     assert run.since is not None
     assert rule in found(run)
-
-
-@pytest.mark.tampers
-def test_a_tenant_is_asked_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    good, bad = make_tenant(), make_tenant()
-    for tenant in (good, bad):
-        for state in ("completed", "failed", "processing", "pending"):
-            at(state, make_job_type(), tenant)
-    tamper("UPDATE jobs_job SET charged = charged + 1 WHERE tenant_id = %s AND state = 'completed'", bad.pk)
-    tamper("UPDATE credits_balance SET held = held + 1 WHERE account_id = %s", ledger.open_wallet(bad.pk))
-    call_command("audit", "--tenant", good.name)
-    assert capsys.readouterr().out.startswith(f"Asked: what is of tenant {good.name}\n")
-    with pytest.raises(CommandError, match="3 breaches of 3 rules"):
-        call_command("audit", "--tenant", bad.name)
-    with pytest.raises(CommandError, match="no tenant is named 'nobody'"):
-        call_command("audit", "--tenant", "nobody")
-    assert checkpoint.load() is None
 
 
 def _wallet() -> tuple[int, int]:

@@ -7,11 +7,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
+from broker_project import checkpoint
 from broker_project.audit import RULES, audit
 from broker_project.checkpoint import GROWING
 from broker_project.touched import Part
+from credits import ledger
 from tests.db import execute
-from tests.factories import at
+from tests.factories import at, make_job_type, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,6 +56,23 @@ def test_it_says_what_it_asked(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("audit", "--json", "--since-checkpoint")
     said = json.loads(capsys.readouterr().out)
     assert (said["asked"][:22], said["breaches"], said["checkpoint_moved"]) == ("what was touched since", 0, True)
+
+
+@pytest.mark.tampers
+def test_a_tenant_is_asked_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = make_tenant(), make_tenant()
+    for tenant in (good, bad):
+        for state in ("completed", "failed", "processing", "pending"):
+            at(state, make_job_type(), tenant)
+    execute("UPDATE jobs_job SET charged = charged + 1 WHERE tenant_id = %s AND state = 'completed'", [bad.pk])
+    execute("UPDATE credits_balance SET held = held + 1 WHERE account_id = %s", [ledger.open_wallet(bad.pk)])
+    call_command("audit", "--tenant", good.name)
+    assert capsys.readouterr().out.startswith(f"Asked: what is of tenant {good.name}\n")
+    with pytest.raises(CommandError, match="3 breaches of 3 rules"):
+        call_command("audit", "--tenant", bad.name)
+    with pytest.raises(CommandError, match="no tenant is named 'nobody'"):
+        call_command("audit", "--tenant", "nobody")
+    assert checkpoint.load() is None
 
 
 @pytest.mark.parametrize("part", [None, Part(dict.fromkeys(GROWING, 0))])
