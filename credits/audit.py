@@ -140,9 +140,11 @@ RULES: dict[str, str] = {
     "P5.owed_equals_entries": """
         SELECT 'account ' || b.account_id AS subject, b.owed AS found, coalesce(e.owed, 0) AS expected
         FROM credits_balance b JOIN credits_account w ON w.id = b.account_id
-        LEFT JOIN (SELECT r.owner_id, sum(CASE WHEN t.debit_id = r.id THEN t.amount ELSE -t.amount END) AS owed
-                   FROM credits_account r JOIN credits_transfer t ON r.id IN (t.debit_id, t.credit_id)
-                   WHERE r.kind = 'receivable' GROUP BY r.owner_id) e ON w.kind = 'wallet' AND e.owner_id = w.owner_id
+        LEFT JOIN (SELECT r.owner_id, sum(t.amount) AS owed
+                   FROM (SELECT debit_id AS account_id, amount FROM credits_transfer
+                         UNION ALL SELECT credit_id, -amount FROM credits_transfer) t
+                   JOIN credits_account r ON r.id = t.account_id AND r.kind = 'receivable'
+                   GROUP BY r.owner_id) e ON w.kind = 'wallet' AND e.owner_id = w.owner_id
         WHERE b.owed <> coalesce(e.owed, 0)
     """,
     # At least: what is charged while a day begins is counted to the new one. Less would let a budget be passed.

@@ -7,9 +7,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
+from broker_project import checkpoint
 from broker_project.audit import RULES, audit
+from broker_project.checkpoint import GROWING
+from broker_project.touched import Part
+from credits import ledger
 from tests.db import execute
-from tests.factories import at
+from tests.factories import at, make_job_type, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,6 +44,38 @@ def test_a_breach_is_named_and_fails(capsys: pytest.CaptureFixture[str]) -> None
     assert rule["ms"] >= 0
 
 
-def test_it_cannot_write() -> None:
+def test_it_says_what_it_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    at("completed")
+    for arguments, asked in [
+        (["--since-checkpoint"], "Asked: all; there is no checkpoint of these rules\n"),
+        (["--since-checkpoint"], "Asked: what was touched since 20"),
+        ([], "Asked: all\n"),
+    ]:
+        call_command("audit", *arguments)
+        assert capsys.readouterr().out.startswith(asked)
+    call_command("audit", "--json", "--since-checkpoint")
+    said = json.loads(capsys.readouterr().out)
+    assert (said["asked"][:22], said["breaches"], said["checkpoint_moved"]) == ("what was touched since", 0, True)
+
+
+@pytest.mark.tampers
+def test_a_tenant_is_asked_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = make_tenant(), make_tenant()
+    for tenant in (good, bad):
+        for state in ("completed", "failed", "processing", "pending"):
+            at(state, make_job_type(), tenant)
+    execute("UPDATE jobs_job SET charged = charged + 1 WHERE tenant_id = %s AND state = 'completed'", [bad.pk])
+    execute("UPDATE credits_balance SET held = held + 1 WHERE account_id = %s", [ledger.open_wallet(bad.pk)])
+    call_command("audit", "--tenant", good.name)
+    assert capsys.readouterr().out.startswith(f"Asked: what is of tenant {good.name}\n")
+    with pytest.raises(CommandError, match="3 breaches of 3 rules"):
+        call_command("audit", "--tenant", bad.name)
+    with pytest.raises(CommandError, match="no tenant is named 'nobody'"):
+        call_command("audit", "--tenant", "nobody")
+    assert checkpoint.load() is None
+
+
+@pytest.mark.parametrize("part", [None, Part(dict.fromkeys(GROWING, 0))])
+def test_it_cannot_write(part: Part | None) -> None:
     with pytest.raises(DatabaseError, match="read-only transaction"):
-        audit({"writes": "SELECT nextval('jobs_arrival') AS subject, 1 AS found, 2 AS expected"})
+        audit({"writes": "SELECT nextval('jobs_arrival') AS subject, 1 AS found, 2 AS expected"}, part)
