@@ -78,6 +78,9 @@ BELONGING = [
     Source("touched_lot", "SELECT l.* FROM credits_lot l WHERE l.id IN (SELECT lot_id FROM touched_transfer)"),
     Source("touched_transfer", f"{TRANSFER} WHERE t.op_key IN (SELECT 'settle:' || id FROM touched_hold)"),
     Source("touched_transfer", f"{TRANSFER} WHERE t.op_key IN (SELECT 'overrun:' || id FROM touched_hold)"),
+    Source(
+        "touched_transfer", f"{TRANSFER} WHERE t.op_key IN (SELECT 'late:' || job_id || ':' || run FROM touched_hold)"
+    ),
     Source("touched_transfer", f"{TRANSFER} WHERE t.op_key IN (SELECT source_key FROM touched_lot)"),
     Source("touched_transfer", f"{TRANSFER} WHERE t.lot_id IN (SELECT id FROM touched_lot)"),
 ]
@@ -104,6 +107,8 @@ SCOPES: dict[str, Scope] = {
     "P5.floor_respected": Scope(BALANCES),
     "P5.ledgers_sum_to_zero": Scope({"credits_transfer": SUMS}, of_tenant=False),
     "P5.open_holds_are_reviewed": Scope(HOLDS),
+    "P5.late_completion_is_of_a_released_hold": Scope(HOLDS | TRANSFERS),
+    "P5.one_late_completion_per_hold": Scope(TRANSFERS),
     "P5.lot_reserved_equals_open_holds": Scope(LOTS | HOLDS | HOLDLOTS),
     "P5.lot_equals_its_entry": Scope(LOTS | TRANSFERS),
     "P5.posted_is_backed_by_lots": Scope(BALANCES | LOTS),

@@ -65,6 +65,10 @@ ATTEMPTS = {"jobs_attempt": "SELECT * FROM touched_attempt"}
 MOVES = {"jobs_jobmove": "SELECT * FROM touched_jobmove"}
 EVENTS = {"webhooks_event": "SELECT * FROM touched_event"}
 HOLDS = {"credits_hold": "SELECT * FROM touched_hold"}
+LATE = {
+    "jobs_latecompletion": f"SELECT * FROM jobs_latecompletion WHERE job_id IN {IDS}",
+    "credits_transfer": "SELECT * FROM touched_transfer",
+}
 # The attempt of each session that the checkpoint knew as its last, and those after it.
 SINCE_LAST = {
     "jobs_attempt": """
@@ -90,6 +94,7 @@ SCOPES: dict[str, Scope] = {
     "P4.attempts_are_numbered_without_gaps": Scope(JOBS | ATTEMPTS),
     "P4.one_success_per_run": Scope(ATTEMPTS),
     "P4.completed_job_has_its_success": Scope(JOBS | ATTEMPTS),
+    "P5.late_completion_is_booked_as_decided": Scope(LATE | HOLDS),
     "P5.open_hold_has_an_unfinished_job": Scope(HOLDS | JOBS),
     "P5.unfinished_job_is_held": Scope(JOBS | HOLDS),
     "P5.completed_job_is_charged_what_was_captured": Scope(JOBS | HOLDS),
