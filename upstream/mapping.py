@@ -18,7 +18,8 @@ MAX_ERROR_LENGTH: Final = 300
 MAX_CODE_LENGTH: Final = 50  # what an attempt keeps of it
 MAX_UNITS: Final = 1e15
 REJECTED_STATUSES: Final = frozenset({400, 404, 422})
-AUTH_STATUSES: Final = frozenset({401, 403})
+# The account's fault, not the job's: its credential is refused, or it has no credits left at its provider.
+AUTH_STATUSES: Final = frozenset({401, 402, 403})
 BUSY_STATUS: Final = 429
 UNAVAILABLE_STATUS: Final = 503
 # Given by something between us and the upstream, which may still be working.

@@ -31,7 +31,8 @@ PLACE = """
 
 WORLD = f"""
 CREATE TABLE bench_wallet (tenant bigint PRIMARY KEY, account bigint NOT NULL);
-INSERT INTO tenants_tenant (id, name, share) SELECT n, 'tenant ' || n, 1 FROM generate_series(1, %(wallets)s) n;
+INSERT INTO tenants_tenant (id, name, share) SELECT n, 'tenant ' || n, 1 FROM generate_series(1, %(wallets)s) n
+ON CONFLICT DO NOTHING;
 INSERT INTO credits_account (ledger, kind, owner_id)
 SELECT 'tenant', k, n FROM generate_series(1, %(wallets)s) n, unnest(ARRAY['receivable', 'wallet']) k
 ON CONFLICT DO NOTHING;

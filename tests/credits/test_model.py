@@ -5,8 +5,6 @@ BERTH_MODEL_RUNS and BERTH_MODEL_STEPS ask for more of it than the suite does (`
 
 import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -29,6 +27,7 @@ from credits.audit import RULES
 from credits.errors import BudgetExceeded, FloorInUse, InsufficientCredits, LedgerConflict, NotOwed, RefundExceedsCharge
 from credits.ledger import Closing, HoldRequest
 from tenants.models import Tenant
+from tests.credits.beside import found_lots, refused
 from tests.credits.conftest import TENANT_IDS
 from tests.credits.model import Lot, OverBudget, Run, Short, Wallet
 from tests.credits.tamperings import TAMPERINGS
@@ -44,12 +43,6 @@ POLICY = st.sampled_from(["absorb", "debt"])
 REFUND_PRIORITY = 50
 
 done: Counter[str] = Counter()
-
-
-@contextmanager
-def refused(error: type[Exception]) -> Iterator[pytest.ExceptionInfo[Any]]:
-    with pytest.raises(error) as refusal, transaction.atomic():
-        yield refusal
 
 
 class Wallets(RuleBasedStateMachine):
@@ -296,14 +289,6 @@ class Wallets(RuleBasedStateMachine):
                 posted - sum(e.amount for e in page[:n]) for n in range(len(page))
             ]
         done["run"] += 1
-
-
-def found_lots(tenant: int) -> list[tuple[Any, ...]]:
-    return rows(
-        "SELECT l.source_key, l.remaining, l.reserved FROM credits_lot l JOIN credits_account a ON a.id = l.account_id"
-        " WHERE a.owner_id = %s AND a.kind = 'wallet' ORDER BY l.id",
-        [tenant],
-    )
 
 
 @pytest.mark.django_db
