@@ -27,7 +27,15 @@ from credits.audit import RULES
 from credits.errors import BudgetExceeded, FloorInUse, InsufficientCredits, LedgerConflict, NotOwed, RefundExceedsCharge
 from credits.ledger import Closing, HoldRequest
 from tenants.models import Tenant
-from tests.credits.beside import found_lots, refused
+from tests.credits.beside import (
+    found_lots,
+    refused,
+    some_are_due,
+    some_may_expire,
+    some_owe,
+    some_were_charged,
+    some_were_held,
+)
 from tests.credits.conftest import TENANT_IDS
 from tests.credits.model import Lot, OverBudget, Run, Short, Wallet
 from tests.credits.tamperings import TAMPERINGS
@@ -76,21 +84,6 @@ class Wallets(RuleBasedStateMachine):
         ended = [run for run, which in self.runs if run not in self.wallets[which].holds]
         runs = [run for wallet in self.wallets for run in wallet.holds] + ended[-3:]
         return list({runs[pick % len(runs)]: None for pick in picks})
-
-    def some_were_held(self) -> bool:
-        return bool(getattr(self, "runs", None))
-
-    def some_may_expire(self) -> bool:
-        return any(lot.free and (lot.hours or 0) > 0 for wallet in getattr(self, "wallets", []) for lot in wallet.lots)
-
-    def some_are_due(self) -> bool:
-        return any(lot.is_due and lot.remaining for wallet in getattr(self, "wallets", []) for lot in wallet.lots)
-
-    def some_owe(self) -> bool:
-        return any(wallet.owed for wallet in getattr(self, "wallets", []))
-
-    def some_were_charged(self) -> bool:
-        return any(wallet.left_to_refund for wallet in getattr(self, "wallets", []))
 
     @rule(
         which=WHICH,
