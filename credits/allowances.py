@@ -1,8 +1,9 @@
 """Grants that come again: each enabled allowance is booked once in each of its periods, days or months of UTC."""
 
+import logging
 from datetime import UTC, datetime, timedelta
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Max
 
 from credits import ledger, queries
@@ -10,6 +11,7 @@ from credits.errors import LedgerConflict, NewerAllowance
 from credits.models import Allowance, Lot
 from credits.values import Category
 
+logger = logging.getLogger(__name__)
 BATCH = 1_000  # allowances of one call; what is left is due at the next
 
 # The key of a period's grant. Anchored in the id, so an allowance that was changed is not granted twice.
@@ -108,6 +110,11 @@ def _book(allowance: Allowance, now: datetime) -> bool:
                 expires_at=_expiry(allowance, now),
             )
     except LedgerConflict:  # the allowance was changed while another caller booked the period: it is booked
+        return False
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # whatever is wrong with one, the others are granted, and it is tried again
+        logger.exception("allowance %s of tenant %s was not granted", allowance.pk, allowance.tenant_id)
         return False
 
 

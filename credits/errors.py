@@ -37,6 +37,13 @@ class Paced(CreditsError):
         self.seconds = seconds
 
 
+class NotTracked(CreditsError):
+    """The credits of this upstream account are not tracked."""
+
+    def __init__(self, owner_id: int) -> None:
+        super().__init__(f"the credits of upstream account {owner_id} are not tracked")
+
+
 class NotOwed(CreditsError):
     """More would be paid than the tenant owes; nothing was booked."""
 

@@ -1,8 +1,11 @@
-"""The only writer of money: open a wallet, grant, hold, settle, release, refund, expire, set its limits.
+"""The verbs of wallets: open one, grant, hold, settle, release, refund, expire; and those of `limits` and `late`.
+
+With `upstream_accounts`, which does the same for accounts at providers, the only writers of money.
 
 Amounts are integers of micro-credits. A tenant is charged per job: one hold per (job, run), closed once. Every verb
 opens a transaction or joins the caller's without a savepoint, so a refusal takes the caller's transaction down with it
-(wrap the call in an `atomic()` of its own to go on). The lock order is balance, hold, lot; many of a kind by id.
+(wrap the call in an `atomic()` of its own to go on). The lock order is balance (tenants' before those of
+upstream accounts), ceiling, hold, lot; many of a kind by id.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +15,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from credits import limits, queries
-from credits.errors import LedgerConflict, NothingCharged, NoWallet, RefundExceedsCharge
+from credits.errors import LedgerConflict, NothingCharged, RefundExceedsCharge
 from credits.late import book_late_completion
 from credits.limits import budgets, pay_debt, set_ceiling, set_credit_limit, set_floor
 from credits.models.lots import PRIORITY
@@ -73,8 +76,8 @@ def open_wallet(tenant_id: int, credit_limit: int = 0) -> int:
     if (found := queries.wallet(tenant_id)) is None:
         with transaction.atomic(savepoint=False):
             queries.open_wallet(tenant_id, credit_limit)
-            found = _wallet(tenant_id)
-    return int(found[0])
+            found = queries.wallet_of(tenant_id)
+    return found.account_id
 
 
 def grant(
@@ -105,7 +108,7 @@ def grant(
         "expires_at": expires_at,
     }
     with transaction.atomic(savepoint=False):
-        wallet_id = int(_wallet(tenant_id)[0])
+        wallet_id = queries.wallet_of(tenant_id).account_id
         if queries.book_grant(wallet=wallet_id, category=GRANTS[code], **terms):
             return True
         # A statement of its own: only a later snapshot sees what a concurrent grant has just committed.
@@ -214,14 +217,8 @@ def expire_due(limit: int = MAX_SET) -> int:
 
 def balances(tenant_id: int) -> WalletBalance:
     """The wallet as last committed; locks nothing. Raises NoWallet."""
-    _, posted, held, credit_limit, available, owed = _wallet(tenant_id)
-    return WalletBalance(int(posted), int(held), int(available), int(credit_limit), int(owed))
-
-
-def _wallet(tenant_id: int) -> queries.Row:
-    if (found := queries.wallet(tenant_id)) is None:
-        raise NoWallet(tenant_id)
-    return found
+    found = queries.wallet_of(tenant_id)
+    return WalletBalance(found.posted, found.held, found.available, found.credit_limit, found.owed)
 
 
 def _columns(runs: Iterable[tuple[UUID, int]]) -> tuple[list[UUID], list[int]]:

@@ -75,7 +75,8 @@ ON CONFLICT (op_key) DO NOTHING RETURNING id
 """
 
 _OWE_LESS = """
-UPDATE credits_balance SET owed = owed - %(amount)s, version = version + 1 WHERE account_id = %(wallet)s
+UPDATE credits_balance SET owed = owed - %(amount)s, version = version + 1, low_since = NULL, paced_until = NULL
+WHERE account_id = %(wallet)s
 """
 
 _SAME_PAYMENT = """
@@ -100,7 +101,7 @@ def set_credit_limit(tenant_id: int, limit: int) -> None:
     """
     check_amounts([limit])
     with transaction.atomic(savepoint=False):
-        queries.run(_SET_CREDIT_LIMIT, wallet=_wallet(tenant_id), limit=limit)
+        queries.run(_SET_CREDIT_LIMIT, wallet=queries.wallet_of(tenant_id).account_id, limit=limit)
 
 
 def set_floor(tenant_id: int, floor: int) -> None:
@@ -110,7 +111,7 @@ def set_floor(tenant_id: int, floor: int) -> None:
     """
     check_amounts([-floor])
     with transaction.atomic(savepoint=False):
-        wallet_id = _wallet(tenant_id)
+        wallet_id = queries.wallet_of(tenant_id).account_id
         queries.lock_wallets([tenant_id])
         if queries.first(_SET_FLOOR, wallet=wallet_id, floor=floor) is None:
             raise FloorInUse(tenant_id, floor)
@@ -134,11 +135,11 @@ def pay_debt(tenant_id: int, amount: int, key: str) -> bool:
     check_amounts([amount], least=1)
     terms = {"tenant": tenant_id, "amount": amount, "key": f"repay:{key}"}
     with transaction.atomic(savepoint=False):
-        wallet_id = _wallet(tenant_id)
+        wallet_id = queries.wallet_of(tenant_id).account_id
         queries.lock_wallets([tenant_id])
         if queries.first(_SAME_PAYMENT, **terms):
             return False
-        owed = int((queries.wallet(tenant_id) or (0,) * 6)[5])
+        owed = queries.wallet_of(tenant_id).owed
         if amount > owed:
             raise NotOwed(tenant_id, amount, owed)
         if queries.first(_PAY_DEBT, **terms) is None:
@@ -171,14 +172,7 @@ def refusal(tenant_id: int, why: str, required: int) -> CreditsError:
     if why == "pace":
         row = queries.first(_BUDGETS, tenant=tenant_id)
         return Paced(max(LEAST_PAUSE_SECONDS, float(row[4] or 0) if row else 0))
-    if (found_wallet := queries.wallet(tenant_id)) is None:
+    if (wallet := queries.wallet(tenant_id)) is None:
         return NoWallet(tenant_id)
-    _, _, held, _, available, _ = found_wallet
     # What did fit is being rolled back: the whole request is told against the wallet as it stands.
-    return InsufficientCredits(required, int(available), int(held))
-
-
-def _wallet(tenant_id: int) -> int:
-    if (found := queries.wallet(tenant_id)) is None:
-        raise NoWallet(tenant_id)
-    return int(found[0])
+    return InsufficientCredits(required, wallet.available, wallet.held)

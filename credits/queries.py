@@ -1,16 +1,17 @@
 """The SQL of the ledger: one statement per verb, whatever the number of rows.
 
 The verbs themselves are functions of the database (the files in `migrations/functions_…`). Each returns rows and judges
-nothing; `ledger.py` turns them into answers and errors. All rely on READ COMMITTED, where a blocked UPDATE looks at its
-row again and each statement inside a function sees what was committed before it began.
+nothing; the verbs of this app turn them into answers and errors. All rely on READ COMMITTED, where a blocked UPDATE looks
+at its row again and each statement inside a function sees what was committed before it began.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from credits.errors import NoWallet
 from statemachine.prepared import execute
 
 Row = tuple[Any, ...]
@@ -104,9 +105,28 @@ def open_wallet(tenant_id: int, credit_limit: int) -> None:
         cursor.execute(OPEN_BALANCE, {"tenant": tenant_id, "limit": credit_limit})
 
 
-def wallet(tenant_id: int) -> Row | None:
-    """(account id, posted, held, credit limit, available, owed), or None."""
-    return first(WALLET, tenant=tenant_id)
+class Wallet(NamedTuple):
+    """A wallet as last committed; amounts in micro-credits."""
+
+    account_id: int
+    posted: int
+    held: int
+    credit_limit: int
+    available: int
+    owed: int
+
+
+def wallet(tenant_id: int) -> Wallet | None:
+    """None: the tenant has none."""
+    row = first(WALLET, tenant=tenant_id)
+    return None if row is None else Wallet(*map(int, row))
+
+
+def wallet_of(tenant_id: int) -> Wallet:
+    """Raises NoWallet."""
+    if (found := wallet(tenant_id)) is None:
+        raise NoWallet(tenant_id)
+    return found
 
 
 def lock_wallets(tenant_ids: Sequence[int]) -> None:

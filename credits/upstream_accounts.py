@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import transaction
 
 from credits import queries
-from credits.errors import LedgerConflict
+from credits.errors import LedgerConflict, NotTracked
 from credits.models.accounts import resource_ledger
 from credits.values import check_amounts, check_size
 
@@ -41,7 +41,10 @@ WITH booked AS (
 UPDATE credits_balance SET posted = posted + %(amount)s, version = version + 1
 WHERE account_id = %(account)s AND EXISTS (SELECT FROM booked) RETURNING account_id
 """
-_SAME = "SELECT 1 FROM credits_transfer WHERE op_key = %(key)s AND ledger = %(book)s AND amount = %(amount)s"
+_SAME = """
+SELECT 1 FROM credits_transfer
+WHERE op_key = %(key)s AND credit_id = %(account)s AND ledger = %(book)s AND amount = %(amount)s
+"""
 _READING = """
 INSERT INTO credits_reading (account_id, key, said, posted, held, drift, booked)
 VALUES (%(account)s, %(key)s, %(said)s, %(posted)s, %(held)s, %(drift)s, %(booked)s)
@@ -96,13 +99,6 @@ class Read:
     booked: bool
 
 
-class NotTracked(LookupError):
-    """The credits of this upstream account are not tracked."""
-
-    def __init__(self, owner_id: int) -> None:
-        super().__init__(f"the credits of upstream account {owner_id} are not tracked")
-
-
 def track(pool_id: int, owner_id: int) -> None:
     """From now on this upstream account has a balance. Locks only the rows it inserts; a second caller finds them."""
     book = resource_ledger(pool_id)
@@ -123,7 +119,7 @@ def top_up(pool_id: int, owner_id: int, amount: int, key: str) -> bool:
         terms = {"key": op_key, "book": book, "amount": amount}
         if queries.first(_BOOK, account=account, other="upstream_topup", code="topup", **terms):
             return True
-        if queries.first(_SAME, **terms):
+        if queries.first(_SAME, account=account, **terms):
             return False
         raise LedgerConflict(f"{op_key} was booked with other content than {amount}")
 
@@ -183,17 +179,17 @@ def hold(pool_id: int, holds: Sequence[AttemptHold], review_seconds: float) -> b
     what the first left.
     """
     check_amounts([wanted.amount for wanted in holds])
-    wanted = [hold for hold in holds if hold.amount]
-    if not wanted:
+    if not holds:
         return True
     columns = {
-        "owners": [hold.owner_id for hold in wanted],
-        "jobs": [hold.job_id for hold in wanted],
-        "runs": [hold.run for hold in wanted],
-        "attempts": [hold.attempt for hold in wanted],
-        "amounts": [hold.amount for hold in wanted],
+        "owners": [hold.owner_id for hold in holds],
+        "jobs": [hold.job_id for hold in holds],
+        "runs": [hold.run for hold in holds],
+        "attempts": [hold.attempt for hold in holds],
+        "amounts": [hold.amount for hold in holds],
     }
-    row = queries.first(_HOLD, book=resource_ledger(pool_id), review=review_seconds, **columns)
+    with transaction.atomic(savepoint=False):
+        row = queries.first(_HOLD, book=resource_ledger(pool_id), review=review_seconds, **columns)
     return bool(row and row[0])
 
 

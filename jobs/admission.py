@@ -88,8 +88,8 @@ class RequestInProgress(Exception):
 def submit(tenant: Tenant, request: Request, key: str, fingerprint: bytes) -> tuple[Job, bool]:
     """Stores the job, or finds the one the key already made (second value True).
 
-    Raises InvalidField, PayloadTooLarge, PriceExceedsMax, KeyReused, RequestInProgress, InsufficientCredits; then nothing
-    is stored.
+    Raises InvalidField, PayloadTooLarge, PriceExceedsMax, KeyReused, RequestInProgress, InsufficientCredits, BudgetExceeded,
+    Paced; then nothing is stored.
     """
     if found := known(tenant, key, fingerprint):
         return found, True

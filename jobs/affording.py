@@ -1,13 +1,13 @@
 """Assigning where upstream accounts have a balance: who can be paid for gets a session, who cannot makes way."""
 
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db import transaction
 
 from credits import upstream_accounts
 from credits.upstream_accounts import AttemptHold
-from jobs import alone
-from jobs import turns as line
+from jobs import alone, turns
 from jobs.outage import DATABASE_AWAY
 from jobs.queries import affording, claim, postponing
 from statemachine.sql import Row
@@ -23,8 +23,8 @@ def assign(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Ro
     """The next turns that an account can pay for get sessions, and what they are expected to use is set aside.
 
     Locks sessions and turns with SKIP LOCKED, then the pool row, then the balances of the accounts by id. A second caller
-    takes other sessions and turns; where it counts on what the first has just taken it assigns nothing, and the next
-    sweep tries again.
+    takes other sessions and turns; where it counts on what the first has just taken, nothing of its round stands, and it
+    looks again.
     """
     for _ in range(MOST_ROUNDS):
         try:
@@ -44,7 +44,9 @@ def assign_one_by_one(pool_id: int, lease_seconds: float, review_seconds: float)
         try:
             with transaction.atomic():
                 moved += _round(pool_id, lease_seconds, review_seconds, job_id)[0]
-        except (Overtaken, *DATABASE_AWAY):
+        except Overtaken:
+            break
+        except DATABASE_AWAY:
             raise
         except Exception:  # noqa: BLE001  whatever its data provoke, the others go on; it is logged and tried again
             alone.failed("assign", job_id, postponing.turn)
@@ -59,7 +61,7 @@ def _round(
         return [], 0
     waiting = affording.turns(pool_id) if only is None else affording.one_turn(only)
     left = upstream_accounts.available(pool_id, [session["account_id"] for session in free])
-    pairs, unmet = affording.match(free, waiting, left)
+    pairs, unmet = match(free, waiting, left)
     moved = claim.take(pool_id, pairs, lease_seconds) if pairs else []
     holds = [
         AttemptHold(p["account_id"], p["job_id"], p["run"], p["number"], p["cost"])
@@ -69,6 +71,29 @@ def _round(
     if not upstream_accounts.hold(pool_id, holds, review_seconds):
         raise Overtaken
     return moved, _make_way(pool_id, unmet, len(waiting)) if unmet else 0
+
+
+def match(free: Sequence[Row], waiting: Sequence[Row], left: Mapping[int, int]) -> tuple[list[Row], list[Row]]:
+    """Each turn in its order meets the first session whose account can pay; (pairs, turns that met none of those left).
+
+    `left`: account → micro-credits for new attempts; an account that is not in it can pay for anything.
+    """
+    sessions, purse = list(free), dict(left)
+    pairs, unmet = [], []
+    for turn in waiting:
+        if not sessions:
+            break
+        cost = turn["cost"]
+        found = next((s for s in sessions if not cost or purse.get(s["account_id"], cost) >= cost), None)
+        if found is None:
+            unmet.append(turn)
+            continue
+        sessions.remove(found)
+        if found["account_id"] in purse:
+            purse[found["account_id"]] -= cost
+        job = {"job_id": turn["id"], **{name: turn[name] for name in ("turn", "run", "number", "cost")}}
+        pairs.append({**job, "resource_id": found["id"], "account_id": found["account_id"], "fence": found["fence"]})
+    return pairs, unmet
 
 
 def _make_way(pool_id: int, unmet: list[Row], looked_at: int) -> int:
@@ -81,5 +106,5 @@ def _make_way(pool_id: int, unmet: list[Row], looked_at: int) -> int:
     if looked_at == affording.LOOK:
         hopeless += hopeful[claim.BATCH :]
     rows = affording.park([turn["id"] for turn in hopeless])
-    line.announce("park", rows)
+    turns.announce("park", rows)
     return len(rows)

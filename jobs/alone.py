@@ -42,7 +42,8 @@ def row_by_row(nothing: int | list[Any], postpone: Callable[[Any, int], None] | 
 
 def failed(verb: str, row_id: Any, postpone: Callable[[Any, int], None] | None = None) -> None:
     """Says that this row failed alone (in the handler of its error), and gives it a later time."""
-    logger.exception("%s of %s failed; again in %s s", verb, row_id, LATER_SECONDS, extra={"row": str(row_id)})
+    again = "by a later sweep" if postpone is None else f"in {LATER_SECONDS} s"
+    logger.exception("%s of %s failed; again %s", verb, row_id, again, extra={"row": str(row_id)})
     if postpone is None:
         return
     try:

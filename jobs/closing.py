@@ -153,28 +153,32 @@ def _retry(cases: list[tuple[Row, Decision]]) -> int:
 
 def _charge_accounts(cases: Sequence[Row]) -> None:
     """What each attempt took of its upstream account; one that was not executed took nothing."""
-    ends = [
-        AttemptEnd(
-            case["id"], case["attempt_run"], case["number"], None if case["verdict"] == NOT_EXECUTED else _spent(case)
-        )
-        for case in cases
-    ]
+    ends = []
+    for case in cases:
+        spent, odd = (None, "") if case["verdict"] == NOT_EXECUTED else _spent(case)
+        ends.append(AttemptEnd(case["id"], case["attempt_run"], case["number"], spent))
+        if odd:
+            journal.flagged(case, odd)
+            endings.flag(case["id"], odd)
     upstream_accounts.close(ends)
 
 
-def _spent(case: Row) -> int:
+def _spent(case: Row) -> tuple[int, str]:
     """By what the upstream said that it took; else, where no cost is declared, by what the usage costs; else as expected.
 
-    A failure that says nothing of usage is taken to have used what was expected: a reading tells if it did not.
+    And what to flag: what is more than ten times what was expected is not believed. A failure that says nothing of usage is
+    taken to have used what was expected: a reading tells if it did not.
     """
-    if case["reported_cost"] is not None:
-        try:
-            return pricing.to_micro(case["reported_cost"])
-        except pricing.PriceError:
-            return int(case["cost"])
+    expected, reported = int(case["cost"]), case["reported_cost"]
+    if reported is not None:
+        if 0 < expected * MOST_OVERRUN < reported:
+            told = pricing.decimal_text(reported), pricing.decimal_text(expected)
+            return expected, f"absurd cost: {told[0]} where {told[1]} were expected of the account"
+        return int(reported), ""
     if not case["has_cost"] and case["settle"] and case["units"] is not None:
-        return charge(case)[0]
-    return int(case["cost"])
+        # By the type's own price, whatever this tenant pays for it.
+        return charge({**case, "price": expected})[0], ""
+    return expected, ""
 
 
 def charge(case: Mapping[str, Any]) -> tuple[int, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import UUID
 
+from credits import pricing
 from jobs.states import PROVEN, UNKNOWN
 from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY, OPERATOR, pause_ms
 from statemachine.sql import Row
@@ -102,9 +103,11 @@ class Finding:
             name: _storable(getattr(self.outcome, name))
             for name in (
                 *("verdict", "error_class", "error_code", "error_message", "retry_after_ms"),
-                *("units", "cost", "usage_problem", "result"),
+                *("units", "usage_problem", "result"),
             )
         }
+        known["reported_cost"], odd = self._reported_cost()
+        known["usage_problem"] = known["usage_problem"] or odd
         reference = _storable(self.outcome.reference) or self.flight.row["reference"]
         known["error_code"] = known["error_code"][:LONGEST_CODE]
         if self.kind == OPERATOR and self.outcome.verdict == UNKNOWN:
@@ -115,6 +118,13 @@ class Finding:
         """What a success is remembered by that came when its attempt was not to be ended by it any more."""
         reference = _storable(self.outcome.reference) or self.flight.row["reference"]
         return {"id": self.flight.attempt_id, "units": self.outcome.units, "reference": reference}
+
+    def _reported_cost(self) -> tuple[int | None, str]:
+        """In micro-credits, and why it could not be believed."""
+        try:
+            return None if self.outcome.cost is None else pricing.to_micro(self.outcome.cost), ""
+        except pricing.PriceError as error:
+            return None, f"cost: {error}"
 
     def doubt(self) -> dict[str, Any]:
         """When to look again: after a pause where it may be sent again, else when max_runtime is over."""

@@ -8,12 +8,14 @@ from django.db import transaction
 from credits import ledger
 from credits.pricing import short_text
 from jobs import closing, journal
+from jobs.alone import row_by_row
 from jobs.queries import endings, late
 from statemachine.sql import Row
 
 LOOK_AGAIN_SECONDS = 60.0  # while its run goes on
 
 
+@row_by_row(0, late.postpone_job)
 def book(job_ids: Sequence[UUID]) -> int:
     """The state stays: what late successes of ended runs would have cost goes from loss to revenue. How many were booked.
 

@@ -179,7 +179,7 @@ class Attempt(models.Model):
     error_message = models.TextField(blank=True)
     retry_after_ms = models.BigIntegerField(null=True)
     units = models.FloatField(null=True)
-    cost = models.FloatField(null=True, help_text="What the upstream says it took of the account, in its credits.")
+    reported_cost = models.BigIntegerField(null=True, help_text="What the upstream says it took of the account.")
     usage_problem = models.TextField(blank=True, db_default="", help_text="Why its usage could not be believed.")
     result = models.JSONField(null=True)
     reference = models.TextField(blank=True)

@@ -10,6 +10,7 @@ from prometheus_client import Counter
 from credits import ledger, pricing
 from credits import reviews as holds
 from jobs import closing, journal, transitions
+from jobs.outage import DATABASE_AWAY
 from jobs.queries import endings
 from jobs.queries import reviews as asked
 from jobs.transitions import REVIEW_SECONDS
@@ -51,6 +52,8 @@ def _draw(due: Sequence[holds.DueHold]) -> None:
     for row in (row for row in found if row["fact"] == asked.ORPHANED):
         try:
             _close(row)
+        except DATABASE_AWAY:
+            raise
         except Exception:  # whatever is wrong with one, the others are looked at, and it is tried again
             logger.exception("hold %s of job %s was not closed", row["hold_id"], row["id"])
     if unfinished := [row["id"] for row in found if row["fact"] == asked.UNFINISHED]:

@@ -102,6 +102,7 @@ SCOPES: dict[str, Scope] = {
     "P5.unsuccessful_job_is_not_charged": Scope(JOBS | HOLDS),
     "P5.open_attempt_alone_holds_of_its_account": Scope(HOLDS | ATTEMPTS),
     "P5.executed_attempt_is_charged_to_its_account": Scope(HOLDS | ATTEMPTS),
+    "P5.reported_cost_is_charged": Scope(HOLDS | ATTEMPTS),
     "P5.account_hold_is_of_the_attempts_account": Scope(HOLDS | ATTEMPTS),
     "P7.unaffordable_job_stands_in_no_line": Scope(JOBS),
     "P11.hold_is_of_the_jobs_tenant": Scope(HOLDS | JOBS),

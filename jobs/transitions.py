@@ -177,13 +177,19 @@ def finish(job_ids: Sequence[UUID]) -> int:
 
 @row_by_row(0, postponing.turn)
 def come_due(job_ids: Sequence[UUID]) -> int:
-    """PENDING stays PENDING: run_at or a back-off has passed; the job stands in its tenant's line again."""
+    """PENDING stays PENDING: run_at or a back-off has passed; the job stands in its tenant's line again.
+
+    Locks the jobs in id order; a second caller finds them in line.
+    """
     return turns.stand_in_line(job_ids)
 
 
 @row_by_row(0, postponing.turn)
 def afford(job_ids: Sequence[UUID]) -> int:
-    """PENDING stays PENDING: an upstream account can pay for these jobs by now; they stand in line again."""
+    """PENDING stays PENDING: an upstream account can pay for these jobs by now; they stand in line again.
+
+    Locks the jobs in id order; a second caller finds them in line.
+    """
     return turns.stand_in_line_again(job_ids)
 
 

@@ -21,28 +21,27 @@ def give(pool_id: int, tenant_ids: Sequence[int]) -> int:
 
 
 def stand_in_line(job_ids: Sequence[UUID]) -> int:
-    """Jobs whose time has come wait for a turn like any other; a second caller finds them in line. Returns how many."""
-    rows = fetch(
-        """
-        WITH due AS (
-            SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'pending' AND due_at <= clock_timestamp()
-            ORDER BY id FOR NO KEY UPDATE)
-        UPDATE jobs_job j SET due_at = NULL, unaffordable = false FROM due WHERE j.id = due.id
-        RETURNING j.id, j.pool_id, j.tenant_id, j.turn, j.due_at""",
-        [list(job_ids)],
-    )
-    announce("come_due", rows)
-    return len(rows)
+    """Jobs whose time has come wait for a turn like any other. Returns how many.
+
+    Locks the jobs in id order; a second caller finds them in line.
+    """
+    return _back_in_line(job_ids, "due_at <= clock_timestamp()")
 
 
 def stand_in_line_again(job_ids: Sequence[UUID]) -> int:
-    """Jobs that an upstream account can pay for by now stand in line again; a second caller finds them there."""
+    """The same for jobs that an upstream account can pay for by now."""
+    return _back_in_line(job_ids, "unaffordable")
+
+
+def _back_in_line(job_ids: Sequence[UUID], ready: str) -> int:
     rows = fetch(
-        """
-        WITH able AS (
-            SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'pending' AND unaffordable
+        f"""
+        WITH ready AS (
+            SELECT id FROM jobs_job WHERE id = ANY(%s) AND state = 'pending' AND {ready}
             ORDER BY id FOR NO KEY UPDATE)
-        UPDATE jobs_job j SET due_at = NULL, unaffordable = false FROM able WHERE j.id = able.id
+        UPDATE jobs_job j SET due_at = NULL, unaffordable = false,
+               version = j.version + j.unaffordable::int
+        FROM ready WHERE j.id = ready.id
         RETURNING j.id, j.pool_id, j.tenant_id, j.turn, j.due_at""",
         [list(job_ids)],
     )

@@ -57,7 +57,7 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
         ("the budget of all counts upstream accounts", " AND a.kind = 'wallet'", ""),
     ],
     f"{FUNCTIONS}/upstream_accounts.sql": [
-        ("an account pays what it has not", "AND b.posted - b.held >= n.amount", ""),
+        ("an account pays what it has not", "AND (n.amount = 0 OR b.posted - b.held >= n.amount)", ""),
         (
             "what an attempt took beyond its hold is lost",
             "overrun = greatest(c.spent - h.amount, 0)",
@@ -144,9 +144,11 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
         ("a reading far off empties an account", "booked=most is None or abs(drift) <= most", "booked=True"),
     ],
     "jobs/queries/affording.py": [
+        ("who cannot be paid for stays in line", "SET turn = NULL, unaffordable = true", "SET unaffordable = false"),
+    ],
+    "jobs/affording.py": [
         ("an account that cannot pay is chosen", 'if not cost or purse.get(s["account_id"], cost) >= cost', "if True"),
         ("one account pays for two jobs with the same credits", 'purse[found["account_id"]] -= cost', "pass"),
-        ("who cannot be paid for stays in line", "SET turn = NULL, unaffordable = true", "SET unaffordable = false"),
     ],
     "jobs/closing.py": [
         (
@@ -194,6 +196,7 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
 TESTS = {
     "jobs/closing.py": ("tests/jobs/test_verbs.py", "tests/jobs/test_affording.py"),
     "jobs/queries/affording.py": ("tests/jobs/test_affording.py",),
+    "jobs/affording.py": ("tests/jobs/test_affording.py",),
     f"{FUNCTIONS}/upstream_accounts.sql": ("tests/jobs/test_affording.py",),
     "credits/upstream_accounts.py": ("tests/jobs/test_affording.py",),
 }

@@ -27,9 +27,10 @@ class Server:
 
 
 @contextmanager
-def serve(wallets: int, limit: int = 0) -> Iterator[Server]:
-    """Runs while inside; all it wrote is gone afterwards."""
+def serve(wallets: int, limit: int = 0, *, pressed: bool = False) -> Iterator[Server]:
+    """Runs while inside; all it wrote is gone afterwards. `pressed`: with budgets, and upstream accounts to hold of."""
     command = [sys.executable, "-m", "tests.credits.serve", str(wallets), "--limit", str(limit)]
+    command += ["--pressed"] if pressed else []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if process.stdout is None or process.stdin is None:
             raise RuntimeError("the server has no pipes")

@@ -192,7 +192,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--connections", type=int, default=12)
     options = parser.parse_args()
-    with serve(3, limit=50) as server:
+    with serve(3, limit=50, pressed=True) as server:
         with psycopg2.connect(server.url) as setup, setup.cursor() as cursor:
             cursor.execute(CEILING)
         torture = Torture(server, options.seconds)

@@ -24,6 +24,7 @@ def write(plan: Plan) -> None:
     for change in plan.of("pool", "change", "drain"):
         # Only what changed: assign moves the pool's virtual time meanwhile.
         Pool.objects.filter(pk=change.stored.pk).update(**change.columns)
+    Pool.objects.filter(name__in={pool for pool, _ in plan.top_ups}, tracks_credits=False).update(tracks_credits=True)
     _write_job_types(plan)
     _write_tenants(plan)
     _track_accounts(plan.top_ups)
@@ -103,8 +104,6 @@ def _write_job_types(plan: Plan) -> None:
 
 def _track_accounts(top_ups: Mapping[tuple[str, str], int]) -> None:
     """After the tenants: their balances come first."""
-    # Pools before the balances of their accounts, as a claim takes them.
-    Pool.objects.filter(name__in={pool for pool, _ in top_ups}, tracks_credits=False).update(tracks_credits=True)
     for (pool_name, name), amount in sorted(top_ups.items()):
         account = UpstreamAccount.objects.get(pool__name=pool_name, name=name)
         upstream_accounts.track(account.pool_id, account.pk)
@@ -120,6 +119,8 @@ def _write_tenants(plan: Plan) -> None:
     ids = dict(Tenant.objects.filter(name__in=names).values_list("name", "pk"))
     for name in plan.wallets:
         ledger.open_wallet(ids[name])
+    # All of them first and in their order, whenever each was opened.
+    ledger.lock_wallets(ids[name] for name in plan.grants)
     for name, amount in sorted(plan.grants.items(), key=lambda grant: ids[grant[0]]):
         ledger.grant(ids[name], amount, opening_key(name))
     if plan.ceiling is not None:

@@ -10,10 +10,19 @@ from django.db import migrations
 BEFORE = Path(__file__).parent / "functions_0005"
 FOLDER = Path(__file__).parent / "functions_0009"
 FILES = ["why_refused", "ceiling_used", "fund_lot", "place_holds", "close_holds", "upstream_accounts"]
-DROP_BEFORE = "DROP FUNCTION credits_place_holds(bigint, uuid[], integer[], bigint[], double precision);"
+# Processes of the version before hold as they did, budgets included; the pace is not asked of them.
+BEFORE_ASKS = """
+CREATE OR REPLACE FUNCTION credits_place_holds(
+    tenant bigint, jobs uuid[], runs integer[], amounts bigint[], review_seconds double precision
+) RETURNS bigint LANGUAGE sql AS $$
+    SELECT CASE WHEN refused IS NULL THEN placed_runs END
+    FROM credits_place_holds(tenant, jobs, runs, amounts, review_seconds, false)
+$$;
+"""
 DROP = """
 DROP FUNCTION credits_close_upstream(uuid[], integer[], integer[], bigint[], text);
 DROP FUNCTION credits_hold_upstream(text, bigint[], uuid[], integer[], integer[], bigint[], double precision);
+DROP FUNCTION credits_place_holds(bigint, uuid[], integer[], bigint[], double precision);
 DROP FUNCTION credits_place_holds(bigint, uuid[], integer[], bigint[], double precision, boolean);
 DROP FUNCTION credits_close_holds(uuid[], integer[], bigint[], text[], text);
 DROP FUNCTION credits_fund_lot(bigint, bigint, bigint, text, text, text, integer, timestamptz, bigint, bigint);
@@ -54,7 +63,7 @@ class Migration(migrations.Migration):
     dependencies = [("credits", "0008_budgets_and_upstream_accounts")]
     operations = [
         migrations.RunSQL(
-            DROP_BEFORE + _text(FOLDER, FILES),
+            _text(FOLDER, FILES) + BEFORE_ASKS,
             DROP + _text(BEFORE, ["fund_lot", "place_holds", "close_holds"]),
         ),
         migrations.RunSQL(OWED + CHARGED, migrations.RunSQL.noop),

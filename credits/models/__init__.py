@@ -1,4 +1,4 @@
-"""The tables of the ledger. Only `ledger.py` writes them; CHECKs and triggers hold what it promises against all others.
+"""The tables of the ledger. Only the verbs of this app write them; CHECKs and triggers hold what it promises against others.
 
 Money is a bigint of micro-credits (1 credit = 1 000 000). Defaults stand in the database because rows are written by
 set-based SQL (the functions beside the migrations, and `queries.py`).

@@ -14,8 +14,8 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddField(
             model_name='attempt',
-            name='cost',
-            field=models.FloatField(help_text='What the upstream says it took of the account, in its credits.', null=True),
+            name='reported_cost',
+            field=models.BigIntegerField(help_text='What the upstream says it took of the account.', null=True),
         ),
         migrations.AddField(
             model_name='attempt',

@@ -1,6 +1,6 @@
 """The claim in a pool whose accounts have a balance: no session is given to a job that its account cannot pay for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from jobs.queries.claim import BATCH, FREE, TURNS
@@ -69,29 +69,6 @@ def richest(pool_id: int) -> int | None:
     found = fetch(f"SELECT most FROM ({_RICHEST}) r WHERE pool_id = %s", [pool_id])
     most = found[0]["most"] if found else -1
     return None if most is None else int(most)
-
-
-def match(free: Sequence[Row], waiting: Sequence[Row], left: Mapping[int, int]) -> tuple[list[Row], list[Row]]:
-    """Each turn in its order meets the first session whose account can pay; (pairs, turns that met none of those left).
-
-    `left`: account → micro-credits for new attempts; an account that is not in it can pay for anything.
-    """
-    sessions, purse = list(free), dict(left)
-    pairs, unmet = [], []
-    for turn in waiting:
-        if not sessions:
-            break
-        cost = turn["cost"]
-        found = next((s for s in sessions if not cost or purse.get(s["account_id"], cost) >= cost), None)
-        if found is None:
-            unmet.append(turn)
-            continue
-        sessions.remove(found)
-        if found["account_id"] in purse:
-            purse[found["account_id"]] -= cost
-        job = {"job_id": turn["id"], **{name: turn[name] for name in ("turn", "run", "number", "cost")}}
-        pairs.append({**job, "resource_id": found["id"], "account_id": found["account_id"], "fence": found["fence"]})
-    return pairs, unmet
 
 
 def park(job_ids: Sequence[UUID]) -> list[Row]:

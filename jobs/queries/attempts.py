@@ -45,10 +45,10 @@ _LOCK = "SELECT id FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORD
 _END = f"""
 UPDATE jobs_attempt a SET phase = '{ENDED}', ended_at = clock_timestamp(), lease_until = NULL, look_at = NULL,
        verdict = v.verdict, error_class = v.error_class, error_code = v.error_code, error_message = v.error_message,
-       retry_after_ms = v.retry_after_ms, units = v.units, cost = v.cost,
+       retry_after_ms = v.retry_after_ms, units = v.units, reported_cost = v.reported_cost,
        usage_problem = v.usage_problem, result = v.result, reference = v.reference
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, verdict text, error_class text, error_code text,
-     error_message text, retry_after_ms bigint, units double precision, cost double precision,
+     error_message text, retry_after_ms bigint, units double precision, reported_cost bigint,
      usage_problem text, result jsonb, reference text)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.resource_id, a.fence"""

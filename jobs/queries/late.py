@@ -61,6 +61,15 @@ def decided(late_id: int, booked: int, why: str) -> None:
     )
 
 
+def postpone_job(job_id: UUID, seconds: float) -> None:
+    """What is not decided of this job is asked again later."""
+    fetch(
+        """UPDATE jobs_latecompletion SET look_at = clock_timestamp() + make_interval(secs => %s)
+           WHERE job_id = %s AND decided_at IS NULL""",
+        [seconds, job_id],
+    )
+
+
 def postpone(late_ids: Sequence[int], seconds: float) -> None:
     """Their runs have not ended: they are asked again later."""
     if late_ids:

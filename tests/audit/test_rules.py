@@ -84,6 +84,10 @@ BREACHES = {
     "P5.executed_attempt_is_charged_to_its_account": f"""
         UPDATE credits_hold SET status = 'released', captured = NULL WHERE attempt > 0 AND job_id = {COMPLETED}
     """,
+    "P5.reported_cost_is_charged": f"""
+        UPDATE credits_hold SET status = 'released', captured = NULL WHERE attempt > 0 AND job_id = {COMPLETED};
+        UPDATE jobs_attempt SET reported_cost = 1 WHERE job_id = {COMPLETED}
+    """,
     "P5.account_hold_is_of_the_attempts_account": """
         UPDATE credits_hold SET account_id = (SELECT min(id) FROM credits_account WHERE kind = 'upstream') WHERE attempt > 0
     """,

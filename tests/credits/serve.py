@@ -39,6 +39,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wallets", type=int)
     parser.add_argument("--limit", type=int, default=0, help="the credit limit of each")
+    parser.add_argument(
+        "--pressed", action="store_true", help="with budgets, and upstream accounts that have a balance"
+    )
     options = parser.parse_args()
     servers = DurablePostgres()
     try:
@@ -52,13 +55,14 @@ def main() -> int:
         from tenants.models import Tenant
 
         call_command("migrate", verbosity=0)
-        # Marks and budgets so high that they are asked and refuse nothing, for all but the first.
-        far = {"day_budget": 10**15, "month_budget": 10**15, "low_below": 1, "low_pause_ms": 0}
-        for tenant in range(1, options.wallets + 1):
-            Tenant.objects.create(pk=tenant, name=f"tenant-{tenant}", **(far if tenant > 1 else {}))
-        for account in range(1, UPSTREAM_ACCOUNTS + 1):
-            upstream_accounts.track(1, account)
-            upstream_accounts.top_up(1, account, 10_000, f"opening:{account}")
+        if options.pressed:
+            # Marks and budgets so high that they are asked and refuse nothing, for all but the first.
+            far = {"day_budget": 10**15, "month_budget": 10**15, "low_below": 1, "low_pause_ms": 0}
+            for tenant in range(1, options.wallets + 1):
+                Tenant.objects.create(pk=tenant, name=f"tenant-{tenant}", **(far if tenant > 1 else {}))
+            for account in range(1, UPSTREAM_ACCOUNTS + 1):
+                upstream_accounts.track(1, account)
+                upstream_accounts.top_up(1, account, 10_000, f"opening:{account}")
         wallets = [(ledger.open_wallet(tenant, options.limit), tenant) for tenant in range(1, options.wallets + 1)]
         connection.close()
         names = ("DATABASE_URL", "REDIS_URL", "BERTH_HOME", "SECRET_KEY", "FIELD_KEYS", "KEY_PEPPERS")

@@ -14,7 +14,7 @@ from credits.ledger import Closing, HoldRequest
 from credits.models import Balance, Transfer
 from tenants.models import Tenant
 from tests.credits.conftest import hold_one, money
-from tests.db import in_another_connection, wait_until_blocked_by_us
+from tests.db import in_another_connection, rows, wait_until_blocked_by_us
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Open = Callable[..., int]
@@ -142,6 +142,26 @@ def test_only_after_twice_the_mark_is_the_tenant_told_again(mark: int, told: lis
         found.append(ledger.hold(tenant, [HoldRequest(job, 0, 60)], 60))
         ledger.release([(job, 0)], "cancelled")
     assert found == told
+
+
+def test_a_slow_descent_after_twice_the_mark_is_told_of_too() -> None:
+    tenant = tenant_with(100, low_below=10)
+    first = uuid4()
+    told = [ledger.hold(tenant, [HoldRequest(first, 0, 95)], 60)]
+    ledger.release([(first, 0)], "cancelled")
+    told += [ledger.hold(tenant, [HoldRequest(uuid4(), 0, 30)], 60) for _ in range(3)]
+    told += [ledger.hold(tenant, [HoldRequest(uuid4(), 0, 5)], 60)]
+    assert told == [True, False, False, False, True]
+
+
+def test_a_process_of_the_version_before_holds_as_it_did() -> None:
+    tenant = tenant_with(100, day_budget=60)
+    ask = "SELECT credits_place_holds(%s, ARRAY[%s::uuid], ARRAY[1], ARRAY[%s::bigint], 60::float8)"
+    assert rows(ask, [tenant, str(uuid4()), 50]) == [(1,)]
+    with transaction.atomic():
+        assert rows(ask, [tenant, str(uuid4()), 50]) == [(None,)]
+        transaction.set_rollback(True)
+    assert money(tenant) == (100, 50)
 
 
 def test_submits_are_paced_while_little_is_left() -> None:

@@ -7,11 +7,13 @@ import pytest
 from django.db import transaction
 
 from credits import upstream_accounts
+from credits.errors import LedgerConflict
 from credits.models import Hold, Reading, Transfer
 from jobs import transitions
+from jobs.affording import match
 from jobs.models import Job
 from jobs.queries import missed
-from jobs.queries.affording import affordable_again, match
+from jobs.queries.affording import affordable_again
 from jobs.sweep import sweep
 from pool import transitions as sessions
 from pool.models import Pool, UpstreamAccount
@@ -67,7 +69,9 @@ def test_what_an_attempt_is_expected_to_use_is_set_aside_with_its_session() -> N
         ({"cost": "7"}, SUCCESS, 7),
         ({"cost": "7"}, Outcome(over=True, verdict="succeeded", units=3, cost=1.5), 1.5),
         ({"cost": "2"}, Outcome(over=True, verdict="succeeded", units=3, cost=5.0), 5),  # more than was set aside
-        ({"cost": "7"}, Outcome(over=True, verdict="succeeded", units=3, cost=1e12), 7),  # not to be believed
+        ({"cost": "7"}, Outcome(over=True, verdict="succeeded", units=3, cost=1e12), 7),  # no price
+        ({"cost": "7"}, Outcome(over=True, verdict="succeeded", units=3, cost=70.5), 7),  # not to be believed
+        ({"cost": "0"}, Outcome(over=True, verdict="succeeded", units=3, cost=5.0), 5),  # not expected
         ({"cost": "7"}, FAILURE, 7),
         ({"cost": "7"}, Outcome(over=True, verdict="failed", cost=2.0), 2),
         ({"cost": "7"}, AWAY, 0),
@@ -82,6 +86,27 @@ def test_each_attempt_is_charged_to_its_account(type_says: dict[str, str], answe
     end(job, answer)
     assert left(pool) == [100 - charged]
     assert not Hold.objects.filter(attempt__gt=0, status="open").exists()
+
+
+@pytest.mark.parametrize("terms", [{"prices": "0.1 * price"}, {"billing": "none"}])
+def test_what_an_account_pays_does_not_depend_on_what_the_tenant_pays(terms: dict[str, Any]) -> None:
+    pool = make_tracked_pool(100)
+    kind = make_job_type(pool, settle="held * outcome.units / 10.0")
+    own = {"prices": {kind.name: terms["prices"]}} if "prices" in terms else terms
+    job = submit(make_tenant(**own), kind)
+    transitions.assign(pool.pk)
+    assert left(pool) == [90]
+    end(job, Outcome(over=True, verdict="succeeded", units=11.0))
+    assert left(pool) == [89]
+
+
+def test_a_cost_that_cannot_be_believed_is_flagged() -> None:
+    pool = make_tracked_pool(100)
+    for cost, flag in ((1e8, "absurd cost: 100000000.000000 where 7.000000 were expected"), (1e12, "cost: ")):
+        job = submit(make_tenant(), make_job_type(pool, cost="7"))
+        transitions.assign(pool.pk)
+        assert end(job, Outcome(over=True, verdict="succeeded", units=3.0, cost=cost)).flagged.startswith(flag)
+    assert left(pool) == [100 - 14]
 
 
 def test_a_retry_on_another_account_costs_the_tenant_once_and_the_pool_twice() -> None:
@@ -238,6 +263,15 @@ def test_a_reading_books_what_attempts_in_flight_do_not_explain(said: int, drift
     assert (found.posted, found.held, found.drift, found.booked) == (100 * MICRO, 10 * MICRO, drift * MICRO, True)
     assert upstream_accounts.read(pool.pk, account.pk, 0, "r1") == found, "the same reading again books nothing"
     assert posted(pool) == [now]
+
+
+def test_a_key_of_a_top_up_is_one_accounts() -> None:
+    pool = make_tracked_pool(0, 0)
+    first, second = [account.pk for account in pool.accounts.order_by("id")]
+    assert upstream_accounts.top_up(pool.pk, first, MICRO, "invoice")
+    assert not upstream_accounts.top_up(pool.pk, first, MICRO, "invoice")
+    with pytest.raises(LedgerConflict):
+        upstream_accounts.top_up(pool.pk, second, MICRO, "invoice")
 
 
 def test_a_reading_that_is_far_off_is_kept_and_not_booked() -> None:

@@ -7,7 +7,7 @@ import pytest
 from credits import ledger
 from credits.errors import InsufficientCredits
 from jobs.telling import credits_expire_soon
-from tests.db import in_another_connection
+from tests.db import execute, in_another_connection
 from tests.factories import MICRO, make_job_type, make_tenant, submit
 from webhooks.models import Event
 
@@ -44,6 +44,9 @@ def test_lots_that_expire_are_told_of_a_week_and_a_day_before() -> None:
     for key, days, amount in (("far", 8, 1), ("week", 6, 2), ("day", 0.5, 3)):
         ledger.grant(tenant.pk, amount * MICRO, key, category="promo", expires_at=now + timedelta(days=days))
     ledger.grant(tenant.pk, MICRO, "paid")
+    # Granted long ago: one that was granted for less than a notice is not told of.
+    execute("UPDATE credits_lot SET created_at = created_at - interval '30 days'")
+    ledger.grant(tenant.pk, MICRO, "for the day", category="promo", expires_at=now + timedelta(hours=20))
     both = [in_another_connection(credits_expire_soon) for _ in range(2)]
     for one in both:
         one.result(20)

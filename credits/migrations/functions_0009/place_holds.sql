@@ -49,8 +49,8 @@ BEGIN
         UPDATE credits_balance b SET
             held = b.held + needed, version = b.version + 1,
             low_since = CASE WHEN needed > 0 AND credits_room(b) - needed < mark
-                              AND (b.low_since IS NULL OR credits_room(b) >= 2 * mark)
-                             THEN asked_at ELSE b.low_since END,
+                              AND (b.low_since IS NULL OR credits_room(b) >= 2 * mark) THEN asked_at
+                             WHEN credits_room(b) < 2 * mark THEN b.low_since END,
             paced_until = CASE WHEN needed > 0 AND paced AND credits_room(b) - needed < mark
                                THEN clock_timestamp() + terms.low_pause ELSE b.paced_until END
         WHERE b.account_id = wallet

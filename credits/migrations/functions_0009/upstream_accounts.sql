@@ -1,5 +1,5 @@
 -- Sets aside what attempts are expected to use of their upstream accounts, or nothing: false when one of the accounts has
--- not so much (or is not tracked), and then the caller rolls back. Balances in the order of their ids, then the holds.
+-- not so much, and then the caller rolls back. One that is not tracked is an error. Balances in the order of their ids, then the holds.
 CREATE FUNCTION credits_hold_upstream(
     book text, owners bigint[], jobs uuid[], runs integer[], attempts integer[], amounts bigint[],
     review_seconds double precision
@@ -21,7 +21,7 @@ BEGIN
         SELECT account_id, sum(amount)::bigint AS amount FROM placed GROUP BY account_id
     ), held AS (
         UPDATE credits_balance b SET held = b.held + n.amount, version = b.version + 1
-        FROM needed n WHERE b.account_id = n.account_id AND b.posted - b.held >= n.amount
+        FROM needed n WHERE b.account_id = n.account_id AND (n.amount = 0 OR b.posted - b.held >= n.amount)
         RETURNING b.account_id
     )
     SELECT count(*) FILTER (WHERE h.account_id IS NULL) INTO afforded FROM needed n LEFT JOIN held h USING (account_id);
