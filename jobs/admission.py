@@ -141,7 +141,7 @@ def quote(tenant: Tenant, request: Request) -> Quote:
     of_type = _priced(job_type.price, PRICE_NAMES, names)
     own = tenant.prices.get(job_type.name)
     price = _micro(_priced(own, TENANT_PRICE_NAMES, {**names, "price": of_type}) if own else of_type)
-    cost = _micro(_priced(job_type.cost, PRICE_NAMES, names) if job_type.cost else of_type)
+    cost = _micro(_priced(job_type.cost, PRICE_NAMES, names, "its cost") if job_type.cost else of_type, "its cost")
     if request.max_price is not None and price > request.max_price:
         raise PriceExceedsMax(price, request.max_price)
     return Quote(job_type, price, _weight(tenant, job_type, request), cost)
@@ -194,20 +194,20 @@ def _names(tenant: Tenant, request: Request) -> dict[str, Any]:
     return {"payload": request.payload, "job": job, "tenant": {"name": tenant.name}}
 
 
-def _priced(source: str, allowed: frozenset[str], names: dict[str, Any]) -> Any:
+def _priced(source: str, allowed: frozenset[str], names: dict[str, Any], what: str = "its price") -> Any:
     """What the expression says, in credits. That it says nothing is the payload's fault."""
     try:
         return compile_expression(source, allowed).evaluate(names)
     except ExpressionError as error:
-        raise InvalidField("/payload", f"it cannot be priced: {error}") from error
+        raise InvalidField("/payload", f"{what} cannot be computed: {error}") from error
 
 
-def _micro(price: Any) -> int:
+def _micro(price: Any, what: str = "its price") -> int:
     """Rounded up, once. An unusable price is the payload's fault."""
     try:
         return pricing.to_micro(price)
     except PriceError as error:
-        raise InvalidField("/payload", f"it cannot be priced: {error}") from error
+        raise InvalidField("/payload", f"{what} cannot be computed: {error}") from error
 
 
 def _weight(tenant: Tenant, job_type: JobType, request: Request) -> float:

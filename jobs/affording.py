@@ -60,7 +60,7 @@ def _round(
     if not free:
         return [], 0
     waiting = affording.turns(pool_id) if only is None else affording.one_turn(only)
-    left = upstream_accounts.available(pool_id, [session["account_id"] for session in free])
+    left = upstream_accounts.available(pool_id, [session["account_id"] for session in free if session["tracked"]])
     pairs, unmet = match(free, waiting, left)
     moved = claim.take(pool_id, pairs, lease_seconds) if pairs else []
     holds = [

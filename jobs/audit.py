@@ -174,16 +174,14 @@ MONEY = {
         WHERE h.attempt > 0 AND a.finished_at IS NOT NULL
           AND h.status <> CASE a.verdict WHEN '{NOT_EXECUTED}' THEN 'released' ELSE 'captured' END
     """,
-    # From the first attempt of an account that held of it on: then it was tracked.
-    "P5.reported_cost_is_charged": """
+    # A minute: an attempt that is opened while its account begins to be tracked holds nothing of it.
+    "P5.reported_cost_is_charged": f"""
         SELECT 'attempt ' || a.id AS subject, coalesce(h.status, 'no hold') AS found,
                'captured, since it cost ' || a.reported_cost AS expected
-        FROM (SELECT r.account_id, min(r.id) AS first FROM credits_hold t
-              JOIN jobs_attempt r ON r.job_id = t.job_id AND r.number = t.attempt AND r.run = t.run
-              WHERE t.attempt > 0 GROUP BY r.account_id) since
-        JOIN jobs_attempt a ON a.account_id = since.account_id AND a.id >= since.first
+        FROM jobs_attempt a
+        JOIN pool_upstreamaccount u ON u.id = a.account_id AND a.opened_at > u.tracked_since + interval '1 minute'
         LEFT JOIN credits_hold h ON h.job_id = a.job_id AND h.attempt = a.number AND h.run = a.run
-        WHERE a.reported_cost IS NOT NULL AND a.finished_at IS NOT NULL AND a.verdict <> 'not_executed'
+        WHERE a.reported_cost IS NOT NULL AND a.finished_at IS NOT NULL AND a.verdict <> '{NOT_EXECUTED}'
           AND h.status IS DISTINCT FROM 'captured'
     """,
     "P5.account_hold_is_of_the_attempts_account": """

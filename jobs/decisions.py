@@ -49,7 +49,13 @@ def mark(job_id: UUID) -> str:
     return "" if case is None else f"{case['attempt_id']}/{case['fence']}"
 
 
-def cost(job_id: UUID, units: float | None) -> int:
-    """What the job would be charged if it was executed, in micro-credits, at most what is held."""
+def cost(job_id: UUID, units: float | None) -> tuple[int, int]:
+    """What the job would be charged if it was executed, at most what is held, and what its tenant would owe beyond that.
+
+    In micro-credits.
+    """
     case = asked.unknown(job_id)
-    return 0 if case is None else min(case["price"], closing.charge({**case, "units": units})[0])
+    if case is None:
+        return 0, 0
+    price = closing.charge({**case, "units": units})[0]
+    return min(case["price"], price), max(0, price - case["price"]) if case["overrun"] == "debt" else 0

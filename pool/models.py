@@ -47,6 +47,11 @@ class UpstreamAccount(models.Model):
     base_url = models.CharField(max_length=2000, blank=True, help_text="Overrides the pool's.")
     labels = models.JSONField(default=dict, blank=True)
     vars = models.JSONField(default=dict, blank=True)
+    tracked_since = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Since when it pays by attempt of what it has at its provider. Empty: not tracked.",
+    )
     declared = models.JSONField(default=dict, blank=True, help_text="As in the configuration file, without secrets.")
     created_at = models.DateTimeField(db_default=Now())
 

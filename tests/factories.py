@@ -5,10 +5,12 @@ No test starts from a state that the verbs could not have made. What the upstrea
 
 import itertools
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import uuid_utils.compat
+from django.utils import timezone
 
 from credits import ledger, upstream_accounts
 from jobs import admission, transitions
@@ -60,6 +62,7 @@ def make_tracked_pool(*credits_of_accounts: float | None, sessions_each: int = 1
     pool = make_pool(sessions=sessions_each, accounts=len(credits_of_accounts), tracks_credits=True, **fields)
     for account, amount in zip(pool.accounts.order_by("id"), credits_of_accounts, strict=True):
         if amount is not None:
+            UpstreamAccount.objects.filter(pk=account.pk).update(tracked_since=timezone.now() - timedelta(hours=1))
             upstream_accounts.track(pool.pk, account.pk)
             if amount:
                 upstream_accounts.top_up(pool.pk, account.pk, round(amount * MICRO), f"opening:{account.pk}")

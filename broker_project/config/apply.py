@@ -9,6 +9,7 @@ from broker_project.config import checks
 from broker_project.config.file import read_file
 from broker_project.config.findings import Findings, Place
 from broker_project.config.plan import Plan, make_plan
+from broker_project.config.plan_money import plan_money
 from broker_project.config.rows import Wanted, rows
 from broker_project.config.schema import FILE
 from broker_project.config.writing import write
@@ -32,6 +33,7 @@ def apply_file(path: Path | str, dry_run: bool, prune: bool, out: Out) -> Plan:
     with transaction.atomic():
         fetch("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         plan = make_plan(wanted, prune)
+        plan_money(plan, wanted, prune)
         if not dry_run and not plan.is_empty:
             write(plan)
     # Printed after the commit: whoever reads slowly must not keep a transaction open.

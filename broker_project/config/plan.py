@@ -9,7 +9,6 @@ from typing import Any, Final
 from django.db import models
 
 from broker_project.config.rows import Row, Wanted
-from credits.models import TENANT_LEDGER, Account, Ceiling, Transfer
 from credits.pricing import decimal_text
 from jobs.models import JobType
 from pool.models import Pool, UpstreamAccount
@@ -20,7 +19,7 @@ LONGEST_VALUE: Final = 80
 MOST_NAMED: Final = 5  # rows of a kind that are not in the file; of more, their number is told
 SESSIONS_OFF: Final = {"sessions": 0}
 CLOSED: Final = {"accepting": False}
-NO_BUDGETS: Final = {"day_budget": None, "month_budget": None}
+AccountName = tuple[str, str]  # pool, account
 
 
 @dataclass
@@ -44,7 +43,9 @@ class Plan:
     changes: list[Change] = field(default_factory=list)
     wallets: list[str] = field(default_factory=list)  # tenants that have none yet
     grants: dict[str, int] = field(default_factory=dict)
-    top_ups: dict[tuple[str, str], int] = field(default_factory=dict)  # of upstream accounts, not booked yet
+    top_ups: dict[AccountName, int] = field(default_factory=dict)  # of upstream accounts, not booked yet
+    tracked: list[AccountName] = field(default_factory=list)  # accounts that pay by attempt from now on
+    untracked: list[AccountName] = field(default_factory=list)  # and those that do so no more
     ceiling: Row | None = None  # what is written, where it differs from what is stored
     notes: list[str] = field(default_factory=list)
 
@@ -54,7 +55,8 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         writes = any(change.action in ("create", "change", "drain") for change in self.changes)
-        return not (writes or self.wallets or self.grants or self.top_ups or self.ceiling is not None)
+        accounts = self.top_ups or self.tracked or self.untracked
+        return not (writes or self.wallets or self.grants or accounts or self.ceiling is not None)
 
     def lines(self) -> Iterator[str]:
         """For people, in the order of the file; secrets are never among them."""
@@ -66,8 +68,11 @@ class Plan:
             yield f"{'change':<9}budgets of all tenants: {_budgets_text(self.ceiling)}"
         for tenant, amount in self.grants.items():
             yield f"{'grant':<9}tenant {tenant}: {decimal_text(amount)} credits, once"
-        for (pool, account), amount in self.top_ups.items():
-            yield f"{'credits':<9}account {pool}/{account}: {decimal_text(amount)}, tracked from now on"
+        for name in self.tracked:
+            began = f", beginning with {decimal_text(self.top_ups[name])}" if name in self.top_ups else ""
+            yield f"{'credits':<9}account {'/'.join(name)}: tracked from now on{began}"
+        for name in self.untracked:
+            yield f"{'credits':<9}account {'/'.join(name)}: not tracked any more; it can be given any job"
         yield from self._left_alone()
         yield from (f"{'':<9}{note}" for note in self.notes)
         if kept := Counter(change.kind for change in self.changes if change.action == "keep"):
@@ -101,9 +106,6 @@ def make_plan(wanted: Wanted, prune: bool) -> Plan:
     _compare_credentials(plan, wanted.credentials)
     plan.changes += _changes("job type", wanted.job_types, types, CLOSED if prune else None)
     plan.changes += _changes("tenant", wanted.tenants, tenants, CLOSED if prune else None)
-    _plan_money(plan, wanted, tenants)
-    _plan_top_ups(plan, wanted.top_ups)
-    _plan_ceiling(plan, wanted.ceiling, prune)
     return plan
 
 
@@ -159,66 +161,11 @@ def _credential(account: UpstreamAccount) -> str | None:
         return None  # sealed with a key that is gone: to be sealed anew
 
 
-def _plan_money(plan: Plan, wanted: Wanted, tenants: Mapping[str, Tenant]) -> None:
-    with_wallet = set(
-        Account.objects.filter(ledger=TENANT_LEDGER, kind=Account.Kind.WALLET).values_list("owner_id", flat=True)
-    )
-    plan.wallets = [name for name in wanted.tenants if name not in tenants or tenants[name].pk not in with_wallet]
-    keys = {f"grant:{opening_key(name)}": name for name in wanted.grants}
-    granted = dict(Transfer.objects.filter(op_key__in=list(keys)).values_list("op_key", "amount"))
-    for key, name in keys.items():
-        if key not in granted:
-            plan.grants[name] = wanted.grants[name]
-        elif granted[key] != wanted.grants[name]:
-            plan.notes.append(
-                f"tenant {name}: credits is an opening grant, booked once as {decimal_text(granted[key])};"
-                f" {decimal_text(wanted.grants[name])} is not granted again"
-            )
-
-
-def _plan_top_ups(plan: Plan, wanted: Mapping[tuple[str, str], int]) -> None:
-    """An account is tracked once its file has said what it has; later numbers are readings, which the file does not make."""
-    tracked = set(Account.objects.filter(kind=Account.Kind.UPSTREAM).values_list("owner_id", flat=True))
-    stored = {change.name: change.stored for change in plan.of("account", "create", "change", "keep", "drain")}
-    opened = dict(
-        Transfer.objects.filter(op_key__in=[f"topup:{opening_key_of_account(*name)}" for name in wanted]).values_list(
-            "op_key", "amount"
-        )
-    )
-    for name, amount in wanted.items():
-        account = stored.get(name)
-        if account is None or account.pk not in tracked:
-            plan.top_ups[name] = amount
-        elif opened.get(f"topup:{opening_key_of_account(*name)}", 0) != amount:
-            plan.notes.append(
-                f"account {'/'.join(name)}: credits is what it began with; {decimal_text(amount)} is not booked again"
-                " (manage.py reconcile_account takes a reading)"
-            )
-
-
-def opening_key_of_account(pool: str, account: str) -> str:
-    """The ledger's key of what an upstream account began with."""
-    return f"opening:{pool}/{account}"
-
-
-def _plan_ceiling(plan: Plan, wanted: Row | None, prune: bool) -> None:
-    """Left out of the file it stays, unless what left the file is to go."""
-    stored = Ceiling.objects.values("day_budget", "month_budget").first() or NO_BUDGETS
-    asked = wanted or (NO_BUDGETS if prune else stored)
-    if asked != stored:
-        plan.ceiling = dict(asked)
-
-
 def _budgets_text(budgets: Row) -> str:
     said = [
         f"{name.removesuffix('_budget')} {decimal_text(value)}" for name, value in budgets.items() if value is not None
     ]
     return ", ".join(said) or "none"
-
-
-def opening_key(tenant: str) -> str:
-    """The ledger's key of a tenant's opening grant."""
-    return f"opening:{tenant}"
 
 
 def _value(stored: models.Model, column: str) -> Any:

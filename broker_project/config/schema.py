@@ -224,7 +224,7 @@ JOB_TYPE = {
     "price": Field(price, required='what a job costs, an expression such as "10 + 2 * payload.seconds"'),
     "settle": Field(amount_or_expression(SETTLE_NAMES), ""),
     "overrun": Field(choice("absorb", "debt"), "absorb"),
-    "cost": Field(amount_or_expression(PRICE_NAMES), ""),
+    "cost": Field(price, ""),
     "payload_schema": Field(json_schema, {}),
     "max_payload": Field(size(MOST_PAYLOAD_BYTES), 256_000),
     "start_deadline": Field(duration(1)),

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import F
+from django.db.models.functions import Now
 
-from broker_project.config.plan import Change, Plan, opening_key, opening_key_of_account
+from broker_project.config.plan import Change, Plan
+from broker_project.config.plan_money import opening_key, opening_key_of_account
 from credits import ledger, upstream_accounts
 from jobs.models import JobType
 from pool import transitions
@@ -24,10 +26,10 @@ def write(plan: Plan) -> None:
     for change in plan.of("pool", "change", "drain"):
         # Only what changed: assign moves the pool's virtual time meanwhile.
         Pool.objects.filter(pk=change.stored.pk).update(**change.columns)
-    Pool.objects.filter(name__in={pool for pool, _ in plan.top_ups}, tracks_credits=False).update(tracks_credits=True)
+    _track_accounts(plan)
     _write_job_types(plan)
     _write_tenants(plan)
-    _track_accounts(plan.top_ups)
+    _top_up_accounts(plan.top_ups)
 
 
 def _create_pools(created: Sequence[Change]) -> None:
@@ -102,7 +104,18 @@ def _write_job_types(plan: Plan) -> None:
     JobType.objects.bulk_create([JobType(name=change.name, **with_pool(change.columns)) for change in created])
 
 
-def _track_accounts(top_ups: Mapping[tuple[str, str], int]) -> None:
+def _track_accounts(plan: Plan) -> None:
+    """Pools before the balances of their accounts, as a claim takes them. A pool that was tracked once is asked ever after:
+    what attempts have set aside is still to be closed.
+    """
+    for pool_name, name in (*plan.tracked, *plan.untracked):
+        since = Now() if (pool_name, name) in plan.tracked else None
+        UpstreamAccount.objects.filter(pool__name=pool_name, name=name).update(tracked_since=since)
+    pools = {pool for pool, _ in plan.tracked}
+    Pool.objects.filter(name__in=pools, tracks_credits=False).update(tracks_credits=True)
+
+
+def _top_up_accounts(top_ups: Mapping[tuple[str, str], int]) -> None:
     """After the tenants: their balances come first."""
     for (pool_name, name), amount in sorted(top_ups.items()):
         account = UpstreamAccount.objects.get(pool__name=pool_name, name=name)

@@ -74,7 +74,9 @@ class Decide(JobOperation):
             return Effect(job, job.state, "", "no outcome of it is unknown, or it is being found out right now")
         now = f"{job.state}, outcome unknown"
         if data["outcome"] == EXECUTED:
-            charged = short_text(decisions.cost(job.pk, data["units"]))
-            return Effect(job, now, f"completed; {charged} of {short_text(job.price)} credits are charged")
+            charged, owed = decisions.cost(job.pk, data["units"])
+            more = f", and {short_text(owed)} are owed" if owed else ""
+            then = f"completed; {short_text(charged)} of {short_text(job.price)} credits are charged{more}"
+            return Effect(job, now, then)
         then = "cancelled" if job.cancel_requested_at else "failed (outcome_unknown)"
         return Effect(job, now, f"{then}; {short_text(job.price)} credits are given back")

@@ -11,7 +11,8 @@ from statemachine.sql import Row, fetch
 LOOK = 5 * BATCH  # turns that are looked at, so that a few that must wait for a richer account hold up nobody
 LONGEST_WAIT = "interval '1 hour'"  # until a job that nobody can pay for is looked at whatever the balances say
 
-_FREE = FREE.format(allowed="accepting")
+_TRACKED = "(SELECT tracked_since IS NOT NULL FROM pool_upstreamaccount u WHERE u.id = r.account_id) AS tracked"
+_FREE = FREE.format(allowed="accepting", more=f", {_TRACKED}")
 _TURNS = TURNS.format(most=LOOK)
 
 _ONE_TURN = f"""
@@ -27,6 +28,7 @@ _RICHEST = """
 SELECT p.id AS pool_id, CASE WHEN bool_and(b.account_id IS NOT NULL) THEN max(b.posted - b.held) END AS most
 FROM pool_pool p JOIN pool_upstreamaccount u ON u.pool_id = p.id
 LEFT JOIN credits_account a ON a.ledger = 'resource:' || p.id AND a.kind = 'upstream' AND a.owner_id = u.id
+     AND u.tracked_since IS NOT NULL
 LEFT JOIN credits_balance b ON b.account_id = a.id
 WHERE p.tracks_credits AND EXISTS (
     SELECT FROM pool_resource r WHERE r.account_id = u.id AND r.accepting AND NOT r.disabled AND r.state <> 'offline')
@@ -45,7 +47,7 @@ SELECT j.id FROM ({_RICHEST}) r CROSS JOIN LATERAL (
 
 
 def free_sessions(pool_id: int) -> list[Row]:
-    """Locks free sessions (id, account_id, fence), those of the least recently used account first; skips locked ones."""
+    """Locks free sessions (id, account_id, fence, tracked), of the least recently used account first; skips locked ones."""
     return fetch(_FREE, {"pool": pool_id})
 
 

@@ -8,7 +8,7 @@ MOST_ASKED = 50  # accounts of one round
 
 _TRACKED = """
 FROM pool_pool p
-JOIN pool_upstreamaccount u ON u.pool_id = p.id
+JOIN pool_upstreamaccount u ON u.pool_id = p.id AND u.tracked_since IS NOT NULL
 JOIN credits_account a ON a.ledger = 'resource:' || p.id AND a.kind = 'upstream' AND a.owner_id = u.id
 JOIN credits_balance b ON b.account_id = a.id
 LEFT JOIN LATERAL (SELECT * FROM credits_reading WHERE account_id = a.id ORDER BY id DESC LIMIT 1) r ON true"""

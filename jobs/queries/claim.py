@@ -14,7 +14,7 @@ BATCH = 10
 
 # Sessions of the least recently used account go first. Both sides skip what others have locked, so the claim never waits.
 FREE = f"""
-        SELECT r.id, r.account_id, r.fence + 1 AS fence
+        SELECT r.id, r.account_id, r.fence + 1 AS fence{{more}}
         FROM pool_resource r
         JOIN (SELECT account_id, max(used_at) AS used_at FROM pool_resource WHERE pool_id = %(pool)s
               GROUP BY account_id) a ON a.account_id = r.account_id
@@ -36,7 +36,7 @@ WITH told AS MATERIALIZED (
            set_config('synchronous_commit', 'off', true)),"""
 _MEETING = f"""
 free AS MATERIALIZED (
-    SELECT f.*, row_number() OVER () AS n FROM ({FREE.format(allowed="accepting AND NOT tracks_credits")}) f),
+    SELECT f.*, row_number() OVER () AS n FROM ({FREE.format(allowed="accepting AND NOT tracks_credits", more="")}) f),
 turns AS MATERIALIZED (
     SELECT t.*, row_number() OVER () AS n FROM ({TURNS.format(most=BATCH)}) t
     WHERE EXISTS (SELECT 1 FROM free)),

@@ -85,7 +85,7 @@ BREACHES = {
         UPDATE credits_hold SET status = 'released', captured = NULL WHERE attempt > 0 AND job_id = {COMPLETED}
     """,
     "P5.reported_cost_is_charged": f"""
-        UPDATE credits_hold SET status = 'released', captured = NULL WHERE attempt > 0 AND job_id = {COMPLETED};
+        UPDATE credits_hold SET attempt = attempt + 100 WHERE attempt > 0 AND job_id = {COMPLETED};
         UPDATE jobs_attempt SET reported_cost = 1 WHERE job_id = {COMPLETED}
     """,
     "P5.account_hold_is_of_the_attempts_account": """

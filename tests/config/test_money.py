@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker_project.config.findings import ConfigRefused
 from credits import ledger, upstream_accounts
 from pool.models import Pool, UpstreamAccount
 from tenants.models import Tenant
@@ -36,13 +37,32 @@ def test_budgets_of_all_tenants_stay_when_they_leave_the_file_until_it_is_pruned
 
 def test_the_credits_of_an_account_are_booked_once(apply: Apply) -> None:
     said = apply((f"{A1}.credits", 500))
-    assert "account video/a1: 500.000000, tracked from now on" in said
+    assert "account video/a1: tracked from now on, beginning with 500.000000" in said
     account = UpstreamAccount.objects.get()
     assert upstream_accounts.available(account.pool_id, [account.pk]) == {account.pk: 500_000_000}
     assert Pool.objects.get().tracks_credits
     said = apply((f"{A1}.credits", 600))
     assert "600.000000 is not booked again" in said
     assert upstream_accounts.available(account.pool_id, [account.pk]) == {account.pk: 500_000_000}
+
+
+def test_an_account_whose_credits_leave_the_file_is_tracked_no_more(apply: Apply) -> None:
+    apply((f"{A1}.credits", 500))
+    said = apply()
+    assert "account video/a1: not tracked any more" in said
+    account = UpstreamAccount.objects.get()
+    assert account.tracked_since is None
+    assert "nothing to change" in apply()
+    said = apply((f"{A1}.credits", 500))
+    assert "account video/a1: tracked from now on\n" in said
+    account.refresh_from_db()
+    assert account.tracked_since is not None
+    assert upstream_accounts.available(account.pool_id, [account.pk]) == {account.pk: 500_000_000}, "as it stood"
+
+
+def test_a_cost_that_can_never_be_one_is_refused(apply: Apply) -> None:
+    with pytest.raises(ConfigRefused, match=r"job_types.clip.cost: a price must be a number, not str"):
+        apply(("job_types.clip.cost", "'four'"))
 
 
 def test_an_account_that_begins_with_nothing_is_tracked_too(apply: Apply) -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import F
 
-from credits import ledger
+from credits import ledger, upstream_accounts
 from credits.errors import BudgetExceeded, InsufficientCredits, LedgerConflict, NotOwed, Paced
 from credits.ledger import Closing, HoldRequest
 from credits.models import Balance, Transfer
@@ -70,6 +70,26 @@ def test_a_budget_begins_anew_with_its_period() -> None:
     settle_one(tenant, 70)
     balance.refresh_from_db()
     assert (balance.day_charged, balance.month_charged) == (70, 70)
+
+
+@pytest.mark.tampers
+def test_the_budget_of_a_month_counts_more_than_the_last_day() -> None:
+    tenant = tenant_with(month_budget=150)
+    settle_one(tenant, 100)
+    Balance.objects.filter(charged_on__isnull=False).update(day_charged=10)  # as if most of it was on other days
+    with pytest.raises(BudgetExceeded) as refusal:
+        hold_one(tenant, 60)
+    assert refusal.value.used == 100
+
+
+def test_the_budget_of_all_tenants_counts_no_upstream_account() -> None:
+    ledger.set_ceiling(100, 100)
+    upstream_accounts.track(1, 1)
+    upstream_accounts.top_up(1, 1, 1000, "opening")
+    attempt = upstream_accounts.AttemptHold(1, uuid4(), 1, 1, 500)
+    assert upstream_accounts.hold(1, [attempt], 60)
+    hold_one(tenant_with(), 100)
+    upstream_accounts.close([upstream_accounts.AttemptEnd(attempt.job_id, 1, 1, None)])
 
 
 def test_a_budget_of_nothing_refuses_all_but_what_is_free() -> None:

@@ -250,6 +250,19 @@ def test_what_another_takes_meanwhile_is_not_given_twice() -> None:
     upstream_accounts.close([upstream_accounts.AttemptEnd(other, 1, 1, None)])
 
 
+def test_of_two_who_close_an_attempt_at_once_one_charges_it() -> None:
+    pool, job = make_tracked_pool(100), uuid4()
+    account = pool.accounts.get().pk
+    assert upstream_accounts.hold(pool.pk, [upstream_accounts.AttemptHold(account, job, 1, 1, 10 * MICRO)], 60)
+    ends = [upstream_accounts.AttemptEnd(job, 1, 1, 4 * MICRO)]
+    with transaction.atomic():
+        execute("SELECT 1 FROM credits_balance FOR NO KEY UPDATE")
+        both = [in_another_connection(lambda: upstream_accounts.close(ends)) for _ in range(2)]
+        wait_until_blocked_by_us(2)
+    assert sorted(one.result(20) for one in both) == [0, 1]
+    assert left(pool) == [96]
+
+
 @pytest.mark.parametrize(
     ("said", "drift", "now"),
     [(100, 0, 100), (90, 0, 100), (85, -5, 95), (120, 20, 120), (-3, -93, 7)],
