@@ -15,6 +15,7 @@ T = TypeVar("T")
 BLOCKED_SECONDS = 10
 RACE_SECONDS = 20  # longest wait for what another connection does
 
+WAITING = """
 # All that a verb of a job may touch. The finish tag of a line and the clock of a pool are part of the order.
 TABLES = (
     "jobs_job",
@@ -103,6 +104,14 @@ def let_holds_age(seconds: float) -> None:
             [seconds, seconds],
         )
     execute("UPDATE credits_holdreview SET due_at = due_at - make_interval(secs => %s)", [seconds])
+
+
+def until_waiting(callers: int) -> list[int]:
+    """The sessions that wait for a lock, once they are so many."""
+    deadline = time.monotonic() + RACE_SECONDS
+    while len(found := rows(WAITING)) < callers:
+        assert time.monotonic() < deadline, found
+    return [pid for (pid,) in found]
 
 
 def let_time_pass(seconds: float) -> None:

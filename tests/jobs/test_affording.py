@@ -17,7 +17,7 @@ from jobs.queries.affording import affordable_again
 from jobs.sweep import sweep
 from pool import transitions as sessions
 from pool.models import Pool, UpstreamAccount
-from tests.db import execute, in_another_connection, wait_until_blocked_by_us
+from tests.db import execute, in_another_connection, until_waiting, wait_until_blocked_by_us
 from tests.factories import (
     AWAY,
     CUT,
@@ -258,7 +258,7 @@ def test_of_two_who_close_an_attempt_at_once_one_charges_it() -> None:
     with transaction.atomic():
         execute("SELECT 1 FROM credits_balance FOR NO KEY UPDATE")
         both = [in_another_connection(lambda: upstream_accounts.close(ends)) for _ in range(2)]
-        wait_until_blocked_by_us(2)
+        until_waiting(2)
     assert sorted(one.result(20) for one in both) == [0, 1]
     assert left(pool) == [96]
 

@@ -3,7 +3,6 @@
 import logging
 import random
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -18,7 +17,7 @@ from jobs import sweep, transitions
 from jobs.findings import Finding
 from jobs.models import Attempt, Job
 from tests import db, factories
-from tests.db import RACE_SECONDS, in_another_connection, value
+from tests.db import RACE_SECONDS, in_another_connection, until_waiting, value
 from tests.factories import HOLDER, MICRO
 from upstream.calls import Outcome
 from webhooks.models import Event
@@ -29,7 +28,6 @@ CALLERS = 20
 # All connections but the one that blocks them: so many of the callers wait at the same moment.
 AT_ONCE = settings.DATABASE_POOL_SIZE - 1
 
-WAITING = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid() ORDER BY pid
 """
@@ -50,14 +48,6 @@ def all_at_once(verbs: list[Callable[[], T]]) -> list[Future[T]]:
     for future in futures:
         future.exception(RACE_SECONDS)
     return futures
-
-
-def until_waiting(callers: int) -> list[int]:
-    """The sessions that wait for a lock, once they are so many."""
-    deadline = time.monotonic() + RACE_SECONDS
-    while len(found := db.rows(WAITING)) < callers:
-        assert time.monotonic() < deadline, found
-    return [pid for (pid,) in found]
 
 
 def ended(jobs: int, outcome: Outcome) -> list[Job]:
