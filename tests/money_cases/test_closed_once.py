@@ -28,10 +28,6 @@ CALLERS = 20
 # All connections but the one that blocks them: so many of the callers wait at the same moment.
 AT_ONCE = settings.DATABASE_POOL_SIZE - 1
 
-SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid() ORDER BY pid
-"""
-
 
 def all_at_once(verbs: list[Callable[[], T]]) -> list[Future[T]]:
     """Starts each on a connection of its own, none before all are there; they are done."""
