@@ -15,10 +15,8 @@ T = TypeVar("T")
 BLOCKED_SECONDS = 10
 RACE_SECONDS = 20  # longest wait for what another connection does
 
-WAITING = """
-SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid() ORDER BY pid
-"""
+# Not pg_stat_activity, which within a transaction goes on saying what it said first.
+WAITING = "SELECT DISTINCT pid FROM pg_locks WHERE NOT granted ORDER BY pid"
 
 # All that a verb of a job may touch. The finish tag of a line and the clock of a pool are part of the order.
 TABLES = (
