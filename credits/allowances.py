@@ -96,6 +96,9 @@ def begin_of_next(every: str, now: datetime) -> datetime:
 
 
 def _book(allowance: Allowance, now: datetime) -> bool:
+    expires_at = _expiry(allowance, now)
+    if expires_at is not None and expires_at <= now:  # added late in a period that it does not outlast
+        return False
     source_key = _source_key(allowance, begin_of_period(allowance.every, now))
     category: Category = "paid" if allowance.category == "paid" else "promo"
     try:
@@ -107,7 +110,7 @@ def _book(allowance: Allowance, now: datetime) -> bool:
                 source_key,
                 category=category,
                 priority=allowance.priority,
-                expires_at=_expiry(allowance, now),
+                expires_at=expires_at,
             )
     except LedgerConflict:  # the allowance was changed while another caller booked the period: it is booked
         return False

@@ -22,8 +22,8 @@ from credits.values import Budgets, check_amounts
 LEAST_PAUSE_SECONDS = 0.1  # told to whom came while the pause ended
 
 _SET_CREDIT_LIMIT = """
-UPDATE credits_balance SET credit_limit = %(limit)s, version = version + 1, low_since = NULL, paced_until = NULL
-WHERE account_id = %(wallet)s
+UPDATE credits_balance SET credit_limit = %(limit)s::bigint, version = version + 1, low_since = NULL, paced_until = NULL
+WHERE account_id = %(wallet)s::bigint
 """
 
 # What the budgets of the tenant, or of all tenants, allow and have used in the period of now.
@@ -34,7 +34,7 @@ SELECT t.day_budget, t.month_budget,
        greatest(0, extract(epoch FROM b.paced_until - clock_timestamp()))
 FROM (SELECT (statement_timestamp() AT TIME ZONE 'UTC')::date AS today) p
 CROSS JOIN credits_account a JOIN credits_balance b ON b.account_id = a.id JOIN tenants_tenant t ON t.id = a.owner_id
-WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s
+WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s::bigint
 """
 
 _BUDGETS_OF_ALL = """
@@ -44,11 +44,11 @@ FROM credits_ceiling c, credits_ceiling_used((statement_timestamp() AT TIME ZONE
 
 # What a hold asks (place_holds), without its locks: as last committed, and only now.
 _WHY_NOT = """
-SELECT CASE WHEN %(needed)s = 0 THEN NULL ELSE coalesce(
-    CASE WHEN credits_room(b) - l.expired < %(needed)s THEN 'credits' END,
-    credits_why_refused(b, %(needed)s, p.today, t.day_budget, t.month_budget, t.low_below),
-    (SELECT CASE WHEN u.in_day + %(needed)s > c.day_budget THEN 'all_day'
-                 WHEN u.in_month + %(needed)s > c.month_budget THEN 'all_month' END
+SELECT CASE WHEN %(needed)s::bigint = 0 THEN NULL ELSE coalesce(
+    CASE WHEN credits_room(b) - l.expired < %(needed)s::bigint THEN 'credits' END,
+    credits_why_refused(b, %(needed)s::bigint, p.today, t.day_budget, t.month_budget, t.low_below),
+    (SELECT CASE WHEN u.in_day + %(needed)s::bigint > c.day_budget THEN 'all_day'
+                 WHEN u.in_month + %(needed)s::bigint > c.month_budget THEN 'all_month' END
      FROM credits_ceiling c CROSS JOIN LATERAL credits_ceiling_used(p.today) u
      WHERE c.day_budget IS NOT NULL OR c.month_budget IS NOT NULL)) END
 FROM (SELECT (statement_timestamp() AT TIME ZONE 'UTC')::date AS today) p
@@ -56,40 +56,40 @@ CROSS JOIN credits_account a JOIN credits_balance b ON b.account_id = a.id LEFT 
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(remaining - reserved), 0)::bigint AS expired FROM credits_lot
     WHERE account_id = a.id AND NOT spent AND expires_at <= clock_timestamp()) l
-WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s
+WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s::bigint
 """
 
 _SET_CEILING = """
-INSERT INTO credits_ceiling (id, day_budget, month_budget) VALUES (1, %(day)s, %(month)s)
+INSERT INTO credits_ceiling (id, day_budget, month_budget) VALUES (1, %(day)s::bigint, %(month)s::bigint)
 ON CONFLICT (id) DO UPDATE SET day_budget = EXCLUDED.day_budget, month_budget = EXCLUDED.month_budget
 """
 
 # The receivable is debited when usage is owed and credited when it is paid.
 _PAY_DEBT = """
 INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code)
-SELECT %(key)s, 'tenant', i.id, r.id, %(amount)s, 'repay'
+SELECT %(key)s::text, 'tenant', i.id, r.id, %(amount)s::bigint, 'repay'
 FROM credits_account i, credits_account r
 WHERE i.ledger = 'tenant' AND i.kind = 'issuer' AND i.owner_id IS NULL
-  AND r.ledger = 'tenant' AND r.kind = 'receivable' AND r.owner_id = %(tenant)s
+  AND r.ledger = 'tenant' AND r.kind = 'receivable' AND r.owner_id = %(tenant)s::bigint
 ON CONFLICT (op_key) DO NOTHING RETURNING id
 """
 
 _OWE_LESS = """
-UPDATE credits_balance SET owed = owed - %(amount)s, version = version + 1, low_since = NULL, paced_until = NULL
-WHERE account_id = %(wallet)s
+UPDATE credits_balance SET owed = owed - %(amount)s::bigint, version = version + 1, low_since = NULL, paced_until = NULL
+WHERE account_id = %(wallet)s::bigint
 """
 
 _SAME_PAYMENT = """
 SELECT 1 FROM credits_transfer t JOIN credits_account r ON r.id = t.credit_id
-WHERE t.op_key = %(key)s AND t.amount = %(amount)s AND r.kind = 'receivable' AND r.owner_id = %(tenant)s
+WHERE t.op_key = %(key)s::text AND t.amount = %(amount)s::bigint AND r.kind = 'receivable' AND r.owner_id = %(tenant)s::bigint
 """
 
 # What is free may expire, so it is no cover: the floor has to lie below what is used and held on credit.
 _SET_FLOOR = """
-UPDATE credits_balance b SET hard_floor = %(floor)s, version = version + 1
+UPDATE credits_balance b SET hard_floor = %(floor)s::bigint, version = version + 1
 FROM (SELECT coalesce(sum(remaining - reserved), 0) AS free FROM credits_lot
-      WHERE account_id = %(wallet)s AND NOT spent) l
-WHERE b.account_id = %(wallet)s AND b.posted - b.held - l.free >= %(floor)s
+      WHERE account_id = %(wallet)s::bigint AND NOT spent) l
+WHERE b.account_id = %(wallet)s::bigint AND b.posted - b.held - l.free >= %(floor)s::bigint
 RETURNING b.account_id
 """
 
@@ -120,7 +120,8 @@ def set_floor(tenant_id: int, floor: int) -> None:
 def set_ceiling(day: int | None, month: int | None) -> None:
     """What all tenants together may be charged and have held in a day and a month of UTC; None: no budget.
 
-    Locks the ceiling's row; a hold that waits there is checked against the new budgets.
+    Locks the ceiling's row; a hold that waits there is checked against the new budgets. Of a first one
+    holds that are being made know nothing.
     """
     check_amounts([budget for budget in (day, month) if budget is not None])
     queries.run(_SET_CEILING, day=day, month=month)

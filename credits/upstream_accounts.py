@@ -34,20 +34,21 @@ WHERE a.ledger = %(book)s AND a.kind = 'upstream' AND a.owner_id = %(owner)s FOR
 _BOOK = """
 WITH booked AS (
     INSERT INTO credits_transfer (op_key, ledger, debit_id, credit_id, amount, code)
-    SELECT %(key)s, %(book)s, CASE WHEN %(amount)s > 0 THEN other.id ELSE %(account)s END,
-           CASE WHEN %(amount)s > 0 THEN %(account)s ELSE other.id END, abs(%(amount)s), %(code)s
-    FROM credits_account other WHERE other.ledger = %(book)s AND other.kind = %(other)s
+    SELECT %(key)s::text, %(book)s::text, CASE WHEN %(amount)s::bigint > 0 THEN other.id ELSE %(account)s::bigint END,
+           CASE WHEN %(amount)s::bigint > 0 THEN %(account)s::bigint ELSE other.id END, abs(%(amount)s::bigint), %(code)s::text
+    FROM credits_account other WHERE other.ledger = %(book)s::text AND other.kind = %(other)s::text
     ON CONFLICT (op_key) DO NOTHING RETURNING id)
-UPDATE credits_balance SET posted = posted + %(amount)s, version = version + 1
-WHERE account_id = %(account)s AND EXISTS (SELECT FROM booked) RETURNING account_id
+UPDATE credits_balance SET posted = posted + %(amount)s::bigint, version = version + 1
+WHERE account_id = %(account)s::bigint AND EXISTS (SELECT FROM booked) RETURNING account_id
 """
 _SAME = """
 SELECT 1 FROM credits_transfer
-WHERE op_key = %(key)s AND credit_id = %(account)s AND ledger = %(book)s AND amount = %(amount)s
+WHERE op_key = %(key)s::text AND credit_id = %(account)s::bigint AND ledger = %(book)s::text AND amount = %(amount)s::bigint
 """
 _READING = """
 INSERT INTO credits_reading (account_id, key, said, posted, held, drift, booked)
-VALUES (%(account)s, %(key)s, %(said)s, %(posted)s, %(held)s, %(drift)s, %(booked)s)
+VALUES (%(account)s::bigint, %(key)s::text, %(said)s::bigint, %(posted)s::bigint, %(held)s::bigint, %(drift)s::bigint,
+        %(booked)s::boolean)
 ON CONFLICT (account_id, key) DO NOTHING RETURNING id
 """
 _KNOWN_READING = """

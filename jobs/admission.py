@@ -168,9 +168,15 @@ def _taken_key(tenant: Tenant, key: str, fingerprint: bytes) -> Iterator[list[Jo
             raise
         taken.append(job)
     except OperationalError as error:
-        if "lock timeout" not in str(error):
+        # Any other lock that is held for so long (a busy wallet) says nothing of this key.
+        if "lock timeout" not in str(error) or "jobs_job" not in _context(error):
             raise
         raise RequestInProgress("a request with this key is still running") from error
+
+
+def _context(error: OperationalError) -> str:
+    """What PostgreSQL was doing when it gave up."""
+    return str(getattr(getattr(error.__cause__, "diag", None), "context", None) or "")
 
 
 def _check_schema(job_type: JobType, payload: Any) -> None:

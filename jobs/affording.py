@@ -26,15 +26,17 @@ def assign(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Ro
     takes other sessions and turns; where it counts on what the first has just taken, nothing of its round stands, and it
     looks again.
     """
+    moved: list[Row] = []
     for _ in range(MOST_ROUNDS):
         try:
             with transaction.atomic():
-                moved, parked = _round(pool_id, lease_seconds, review_seconds)
+                taken, again = _round(pool_id, lease_seconds, review_seconds)
         except Overtaken:
             continue
-        if moved or not parked:
-            return moved
-    return []
+        moved += taken
+        if not again or len(moved) >= claim.BATCH:
+            break
+    return moved
 
 
 def assign_one_by_one(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Row]:
@@ -55,13 +57,17 @@ def assign_one_by_one(pool_id: int, lease_seconds: float, review_seconds: float)
 
 def _round(
     pool_id: int, lease_seconds: float, review_seconds: float, only: UUID | None = None
-) -> tuple[list[Row], int]:
-    free = affording.free_sessions(pool_id)
-    if not free:
-        return [], 0
-    waiting = affording.turns(pool_id) if only is None else affording.one_turn(only)
-    left = upstream_accounts.available(pool_id, [session["account_id"] for session in free if session["tracked"]])
-    pairs, unmet = match(free, waiting, left)
+) -> tuple[list[Row], bool]:
+    """The jobs that moved, and whether another round may move more."""
+    payers = affording.payers(pool_id)
+    waiting = (affording.turns(pool_id) if only is None else affording.one_turn(only)) if payers else []
+    if not waiting:
+        return [], False
+    left = {payer["account_id"]: payer["available"] for payer in payers if payer["available"] is not None}
+    # An account that can pay for none of them would fill the claim with sessions that nobody takes.
+    least = min(turn["cost"] for turn in waiting)
+    able = [payer["account_id"] for payer in payers if not least or left.get(payer["account_id"], least) >= least]
+    pairs, unmet = match(affording.free_sessions(pool_id, able), waiting, left) if able else ([], waiting)
     moved = claim.take(pool_id, pairs, lease_seconds) if pairs else []
     holds = [
         AttemptHold(p["account_id"], p["job_id"], p["run"], p["number"], p["cost"])
@@ -70,7 +76,8 @@ def _round(
     ]
     if not upstream_accounts.hold(pool_id, holds, review_seconds):
         raise Overtaken
-    return moved, _make_way(pool_id, unmet, len(waiting)) if unmet else 0
+    parked = _make_way(pool_id, unmet, len(waiting)) if unmet else 0
+    return moved, bool(parked or (moved and unmet))
 
 
 def match(free: Sequence[Row], waiting: Sequence[Row], left: Mapping[int, int]) -> tuple[list[Row], list[Row]]:

@@ -3,6 +3,7 @@
 That a provider refuses a job for want of credits is another thing: it is an answer about that job, and moves no balance.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import uuid_utils.compat
 from credits import pricing, upstream_accounts
 from credits.upstream_accounts import Read
 from jobs import journal
+from jobs.outage import DATABASE_AWAY
 from jobs.queries import balances
 from pool.secrets import SecretUnreadable, open_credential
 from statemachine.sql import Row
@@ -23,6 +25,7 @@ DEADLINE_SECONDS = 30.0  # of one round of asking
 SHARE = 0.2  # of what is posted: a reading further off is doubted, where the pool says nothing else
 LEAST = 10 * pricing.MICRO  # and never for less
 
+logger = logging.getLogger(__name__)
 _unanswered: dict[int, float] = {}  # account → when this process may ask it again (monotonic)
 
 
@@ -61,7 +64,7 @@ def ask_all(accounts: Sequence[Row], *, book: bool = False, most: int | None = N
             unasked[account["id"]] = Said(None, str(error))
     asked = [account for account in accounts if account["id"] not in unasked]
     said = {a["id"]: s for a, s in zip(asked, ask(calls, DEADLINE_SECONDS), strict=True)} | unasked
-    return [_conclude(account, said[account["id"]], book, most) for account in accounts]
+    return [_concluded(account, said[account["id"]], book, most) for account in accounts]
 
 
 def take(
@@ -97,6 +100,16 @@ def is_alarming(account: Row, most: int | None = None) -> bool:
         return False
     bound = alarm(account, account["read_posted"]) if most is None else most
     return not account["booked"] or abs(account["off"]) > bound
+
+
+def _concluded(account: Row, said: Said, book: bool, most: int | None) -> Concluded:
+    try:
+        return _conclude(account, said, book, most)
+    except DATABASE_AWAY:
+        raise
+    except Exception as error:  # whatever is wrong with one account, the others are read
+        logger.exception("what %s has left could not be taken", account["name"])
+        return Concluded(account, None, str(error))
 
 
 def _conclude(account: Row, said: Said, book: bool, most: int | None) -> Concluded:

@@ -22,6 +22,7 @@ from webhooks import outbox
 from webhooks.models import Event
 
 MOST_OVERRUN = 10  # times what was held; above it the usage is not believed, and nobody pays for it
+MOST_UNEXPECTED = 1_000 * pricing.MICRO  # the same where nothing was held, or expected
 _TERMINAL = {"finished_at": "clock_timestamp()"}
 
 
@@ -171,7 +172,7 @@ def _spent(case: Row) -> tuple[int, str]:
     """
     expected, reported = int(case["cost"]), case["reported_cost"]
     if reported is not None:
-        if 0 < expected * MOST_OVERRUN < reported:
+        if reported > _most(expected):
             told = pricing.decimal_text(reported), pricing.decimal_text(expected)
             return expected, f"absurd cost: {told[0]} where {told[1]} were expected of the account"
         return int(reported), ""
@@ -197,11 +198,16 @@ def charge(case: Mapping[str, Any]) -> tuple[int, str]:
         amount = pricing.to_micro(compile_expression(case["settle"], SETTLE_NAMES).evaluate(known))
     except (ExpressionError, pricing.PriceError) as error:
         return case["price"], f"settle: {error}"[:500]
-    if 0 < case["price"] * MOST_OVERRUN < amount:
+    if amount > _most(case["price"]):
         return case[
             "price"
         ], f"absurd usage: {pricing.decimal_text(amount)} for {pricing.decimal_text(case['price'])} held"
     return amount, ""
+
+
+def _most(expected: int) -> int:
+    """What is believed where so much was expected, in micro-credits."""
+    return expected * MOST_OVERRUN or MOST_UNEXPECTED
 
 
 def _tell(moved: Sequence[Moved], cases: Sequence[Row], errors: dict[UUID, Any]) -> int:

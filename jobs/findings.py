@@ -1,5 +1,6 @@
 """A flight is an attempt on its way to the upstream; a finding is what became known of it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,6 +14,7 @@ from upstream.calls import Outcome
 
 BUSY_REST_MS = 1_000
 AUTH_REST_MS = 30_000
+LONGEST_TEXT = 1_000  # characters of what is no JSON
 LONGEST_CODE = 50  # characters of an error code that are kept, whichever adapter gave it
 LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we grant
 
@@ -107,6 +109,8 @@ class Finding:
             )
         }
         known["reported_cost"], odd = self._reported_cost()
+        if known["units"] is None and self.outcome.units is not None:
+            odd = odd or f"units: {self.outcome.units}"
         known["usage_problem"] = known["usage_problem"] or odd
         reference = _storable(self.outcome.reference) or self.flight.row["reference"]
         known["error_code"] = known["error_code"][:LONGEST_CODE]
@@ -154,5 +158,16 @@ class Finding:
 
 
 def _storable(value: Any) -> Any:
-    """A text without what PostgreSQL refuses (NUL, half surrogate pairs); anything else as it is."""
-    return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    """What PostgreSQL takes of it: texts without NUL and half surrogate pairs, numbers that are finite, else their text.
+
+    An adapter's own code may hand in anything; one outcome that cannot be written would be written again for ever.
+    """
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_storable(str(name)): _storable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
+    return value if value is None or isinstance(value, bool | int) else str(value)[:LONGEST_TEXT]

@@ -156,7 +156,7 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             'None if case["verdict"] == NOT_EXECUTED',
             'None if case["verdict"] != "succeeded"',
         ),
-        ("absurd usage is believed", 'if 0 < case["price"] * MOST_OVERRUN < amount:', "if False:"),
+        ("absurd usage is believed", 'if amount > _most(case["price"]):', "if False:"),
         (
             "usage above the hold is never flagged",
             'or case["usage_problem"] or above:',

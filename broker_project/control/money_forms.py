@@ -47,6 +47,13 @@ class WithReason(forms.Form):
         super().__init__(*args, **kwargs)
         self.order_fields([name for name in self.fields if name != "reason"])
 
+    def clean_reason(self) -> str:
+        """Spaces that cannot be seen give no reason."""
+        reason = str(self.cleaned_data["reason"])
+        if not any(character.isalnum() for character in reason):
+            raise forms.ValidationError("say why, in words")
+        return reason
+
 
 class _Amount(forms.Form):
     amount = forms.DecimalField(

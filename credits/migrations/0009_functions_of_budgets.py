@@ -33,11 +33,11 @@ DROP FUNCTION credits_room(credits_balance);
 """
 OWED = """
 UPDATE credits_balance b SET owed = d.owed
-FROM (SELECT w.id, sum(t.amount)::bigint AS owed
-      FROM credits_transfer t
-      JOIN credits_account r ON r.id = t.debit_id AND r.kind = 'receivable'
+FROM (SELECT w.id, sum(CASE WHEN t.debit_id = r.id THEN t.amount ELSE -t.amount END)::bigint AS owed
+      FROM credits_account r
+      JOIN credits_transfer t ON r.id IN (t.debit_id, t.credit_id)
       JOIN credits_account w ON w.ledger = r.ledger AND w.kind = 'wallet' AND w.owner_id = r.owner_id
-      WHERE t.code = 'overrun_debt' GROUP BY w.id) d
+      WHERE r.kind = 'receivable' GROUP BY w.id) d
 WHERE b.account_id = d.id;
 """
 # What was charged in this month before there were budgets.

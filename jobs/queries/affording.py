@@ -6,13 +6,13 @@ from uuid import UUID
 from jobs.queries.claim import BATCH, FREE, TURNS
 from jobs.queries.missed import MOST
 from jobs.states import JOB
+from pool.states import RESOURCE
 from statemachine.sql import Row, fetch
 
 LOOK = 5 * BATCH  # turns that are looked at, so that a few that must wait for a richer account hold up nobody
 LONGEST_WAIT = "interval '1 hour'"  # until a job that nobody can pay for is looked at whatever the balances say
 
-_TRACKED = "(SELECT tracked_since IS NOT NULL FROM pool_upstreamaccount u WHERE u.id = r.account_id) AS tracked"
-_FREE = FREE.format(allowed="accepting", more=f", {_TRACKED}")
+_FREE = FREE.format(allowed="accepting", more="AND r.account_id = ANY(%(accounts)s::bigint[])")
 _TURNS = TURNS.format(most=LOOK)
 
 _ONE_TURN = f"""
@@ -22,17 +22,27 @@ _NEXT = f"""
 SELECT id FROM jobs_job WHERE pool_id = %s AND state IN {JOB.guard("assign")} AND turn IS NOT NULL
 ORDER BY turn, id LIMIT {BATCH}"""
 
-# What the richest account of each pool has for a new attempt, whether or not a session of it is free now.
-# NULL: one of them is not tracked, and can pay for anything.
-_RICHEST = """
-SELECT p.id AS pool_id, CASE WHEN bool_and(b.account_id IS NOT NULL) THEN max(b.posted - b.held) END AS most
-FROM pool_pool p JOIN pool_upstreamaccount u ON u.pool_id = p.id
-LEFT JOIN credits_account a ON a.ledger = 'resource:' || p.id AND a.kind = 'upstream' AND a.owner_id = u.id
+# An account's balance; none: it is not tracked, and can pay for anything.
+_BALANCE = """
+LEFT JOIN credits_account a ON a.ledger = 'resource:' || u.pool_id AND a.kind = 'upstream' AND a.owner_id = u.id
      AND u.tracked_since IS NOT NULL
-LEFT JOIN credits_balance b ON b.account_id = a.id
+LEFT JOIN credits_balance b ON b.account_id = a.id"""
+_GIVES = "r.accepting AND NOT r.disabled AND r.state"
+
+_PAYERS = f"""
+SELECT u.id AS account_id, b.posted - b.held AS available FROM pool_upstreamaccount u {_BALANCE}
+WHERE u.pool_id = %(pool)s AND (SELECT accepting FROM pool_pool WHERE id = %(pool)s) AND EXISTS (
+    SELECT FROM pool_resource r WHERE r.account_id = u.id AND {_GIVES} IN {RESOURCE.guard("reserve")})"""
+
+# What the richest account of each pool has for a new attempt; NULL: one of them can pay for anything.
+_RICHEST = f"""
+SELECT p.id AS pool_id, CASE WHEN bool_and(b.account_id IS NOT NULL) THEN max(b.posted - b.held) END AS most
+FROM pool_pool p JOIN pool_upstreamaccount u ON u.pool_id = p.id {_BALANCE}
 WHERE p.tracks_credits AND EXISTS (
-    SELECT FROM pool_resource r WHERE r.account_id = u.id AND r.accepting AND NOT r.disabled AND r.state <> 'offline')
+    SELECT FROM pool_resource r WHERE r.account_id = u.id AND {_GIVES} {{state}})
 GROUP BY p.id"""
+_ANY = _RICHEST.format(state="<> 'offline'")
+_FREE_NOW = _RICHEST.format(state=f"IN {RESOURCE.guard('reserve')}")
 
 _PARK = f"""
 UPDATE jobs_job SET turn = NULL, unaffordable = true,
@@ -40,15 +50,24 @@ UPDATE jobs_job SET turn = NULL, unaffordable = true,
 WHERE id = ANY(%s) AND state = 'pending'
 RETURNING id, pool_id, tenant_id, turn, due_at"""
 
-_AFFORDABLE = f"""
-SELECT j.id FROM ({_RICHEST}) r CROSS JOIN LATERAL (
+# All that an account with a session to give can pay for; of those that wait for a busy one only a few, for their place in
+# line: more would leave it again.
+_AFFORDABLE = """
+SELECT j.id FROM ({richest}) r CROSS JOIN LATERAL (
     SELECT id FROM jobs_job WHERE pool_id = r.pool_id AND state = 'pending' AND unaffordable
-       AND (r.most IS NULL OR cost <= r.most) ORDER BY cost, id LIMIT {MOST}) j"""
+       AND (r.most IS NULL OR cost <= r.most) ORDER BY cost, id LIMIT {limit}) j"""
+_AGAIN = f"""
+{_AFFORDABLE.format(richest=_FREE_NOW, limit=MOST)} UNION {_AFFORDABLE.format(richest=_ANY, limit=BATCH)}"""
 
 
-def free_sessions(pool_id: int) -> list[Row]:
-    """Locks free sessions (id, account_id, fence, tracked), of the least recently used account first; skips locked ones."""
-    return fetch(_FREE, {"pool": pool_id})
+def payers(pool_id: int) -> list[Row]:
+    """Accounts with a session to give: account_id, and what they have `available` (None: not tracked). Locks nothing."""
+    return fetch(_PAYERS, {"pool": pool_id})
+
+
+def free_sessions(pool_id: int, account_ids: Sequence[int]) -> list[Row]:
+    """Locks free sessions of these accounts (id, account_id, fence), the least recently used first; skips locked ones."""
+    return fetch(_FREE, {"pool": pool_id, "accounts": list(account_ids)})
 
 
 def turns(pool_id: int) -> list[Row]:
@@ -68,7 +87,7 @@ def next_turns(pool_id: int) -> list[UUID]:
 
 def richest(pool_id: int) -> int | None:
     """What the richest account of the pool has; None: any amount. Without an account that accepts: nothing."""
-    found = fetch(f"SELECT most FROM ({_RICHEST}) r WHERE pool_id = %s", [pool_id])
+    found = fetch(f"SELECT most FROM ({_ANY}) r WHERE pool_id = %s", [pool_id])
     most = found[0]["most"] if found else -1
     return None if most is None else int(most)
 
@@ -80,4 +99,4 @@ def park(job_ids: Sequence[UUID]) -> list[Row]:
 
 def affordable_again() -> list[UUID]:
     """Jobs that an account of their pool can pay for by now."""
-    return [row["id"] for row in fetch(_AFFORDABLE)]
+    return [row["id"] for row in fetch(_AGAIN)]

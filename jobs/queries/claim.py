@@ -14,12 +14,12 @@ BATCH = 10
 
 # Sessions of the least recently used account go first. Both sides skip what others have locked, so the claim never waits.
 FREE = f"""
-        SELECT r.id, r.account_id, r.fence + 1 AS fence{{more}}
+        SELECT r.id, r.account_id, r.fence + 1 AS fence
         FROM pool_resource r
         JOIN (SELECT account_id, max(used_at) AS used_at FROM pool_resource WHERE pool_id = %(pool)s
               GROUP BY account_id) a ON a.account_id = r.account_id
         WHERE r.pool_id = %(pool)s AND r.state IN {RESOURCE.guard("reserve")} AND r.accepting
-          AND (SELECT {{allowed}} FROM pool_pool WHERE id = %(pool)s)
+          AND (SELECT {{allowed}} FROM pool_pool WHERE id = %(pool)s) {{more}}
         ORDER BY a.used_at NULLS FIRST, r.used_at NULLS FIRST, r.id
         LIMIT {BATCH} FOR NO KEY UPDATE OF r SKIP LOCKED"""
 TURNS = f"""

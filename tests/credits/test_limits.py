@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import F
 
-from credits import ledger, upstream_accounts
+from credits import ledger, limits, upstream_accounts
 from credits.errors import BudgetExceeded, InsufficientCredits, LedgerConflict, NotOwed, Paced
 from credits.ledger import Closing, HoldRequest
 from credits.models import Balance, Transfer
@@ -182,6 +182,20 @@ def test_a_process_of_the_version_before_holds_as_it_did() -> None:
         assert rows(ask, [tenant, str(uuid4()), 50]) == [(None,)]
         transaction.set_rollback(True)
     assert money(tenant) == (100, 50)
+
+
+def test_sums_are_as_large_as_money_may_be() -> None:
+    most = 10**15
+    tenant = tenant_with(most)
+    assert limits.why_not(tenant, most) is None
+    hold_one(tenant, 1)
+    assert isinstance(limits.why_not(tenant, most), InsufficientCredits)
+    settle_one(tenant, 3 * 10**9, 20 * 10**9, "debt")
+    assert ledger.pay_debt(tenant, 17 * 10**9, "invoice")
+    ledger.set_credit_limit(tenant, most)
+    ledger.set_floor(tenant, -most)
+    ledger.set_ceiling(most, most)
+    assert ledger.budgets(tenant).used_in_day == 20 * 10**9 + 1
 
 
 def test_submits_are_paced_while_little_is_left() -> None:

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import transaction
+from django.db.models import Sum
 
 from credits import upstream_accounts
 from credits.errors import LedgerConflict
@@ -33,6 +34,7 @@ from tests.factories import (
     make_tenant,
     make_tracked_pool,
     submit,
+    submit_many,
 )
 from upstream.calls import Outcome
 
@@ -165,6 +167,52 @@ def test_an_account_that_is_not_tracked_can_pay_for_anything() -> None:
     transitions.assign(pool.pk)
     assert attempt_of(job).account.name == "acct-002"
     assert not Hold.objects.filter(attempt__gt=0).exists()
+
+
+def test_sums_are_as_large_as_money_may_be() -> None:
+    pool = make_tracked_pool(5_000_000)
+    account = pool.accounts.get().pk
+    assert upstream_accounts.read(pool.pk, account, 4_000_000 * MICRO, "r1").drift == -1_000_000 * MICRO
+    assert upstream_accounts.read(pool.pk, account, 9_000_000 * MICRO, "r2").drift == 5_000_000 * MICRO
+    job = submit(make_tenant(10_000_000), make_job_type(pool, price="5000000"))
+    assert transitions.assign(pool.pk) == 1
+    end(job, Outcome(over=True, verdict="succeeded", units=4_999_999.0))
+    assert left(pool) == [4_000_001]
+
+
+@pytest.mark.parametrize("credits_of_accounts", [(0, 100), (5, None)])
+def test_an_empty_account_with_many_sessions_hides_no_other(credits_of_accounts: tuple[float | None, ...]) -> None:
+    pool = make_tracked_pool(*credits_of_accounts, sessions_each=12)
+    jobs = [submit(make_tenant(), make_job_type(pool)) for _ in range(3)]
+    assert transitions.assign(pool.pk) == 3
+    assert {attempt_of(job).account.name for job in jobs} == {"acct-002"}
+
+
+def test_an_account_that_can_pay_for_some_hides_no_richer_one() -> None:
+    pool = make_tracked_pool(5, 100, sessions_each=12, window=100)
+    tenant = make_tenant()
+    dear = [submit(tenant, make_job_type(pool, price="20")) for _ in range(2)]
+    submit(tenant, make_job_type(pool, price="1"))
+    assert transitions.assign(pool.pk) == 3
+    assert {attempt_of(job).account.name for job in dear} == {"acct-002"}
+
+
+def test_many_that_wait_for_a_busy_account_starve_nobody_in_a_fifo_pool() -> None:
+    pool = make_tracked_pool(1_000, 5, order="fifo", window=1_000)
+    dear, cheap = make_job_type(pool, price="10"), make_job_type(pool, price="1", settle="")
+    submit(make_tenant(), dear)
+    assert transitions.assign(pool.pk) == 1  # the rich account is busy from now on
+    crowd = submit_many(make_tenant(10_000), dear, 600)
+    Job.objects.filter(pk__in=[job.pk for job in crowd]).update(cost=10 * MICRO)
+    last = submit(make_tenant(), cheap)
+    for _ in range(8):
+        sweep()
+    last.refresh_from_db()
+    assert last.state == "assigned"
+    before = Job.objects.filter(pk__in=[job.pk for job in crowd]).aggregate(sum=Sum("version"))["sum"]
+    sweep()
+    after = Job.objects.filter(pk__in=[job.pk for job in crowd]).aggregate(sum=Sum("version"))["sum"]
+    assert after - before <= 2 * 10, "those who wait are left in peace"
 
 
 def test_a_job_that_nobody_can_pay_for_holds_up_nobody() -> None:

@@ -52,6 +52,28 @@ def test_usage_that_was_not_needed_is_flagged_too_when_it_makes_no_sense() -> No
     assert (job.charged, left, job.flagged) == (10 * MICRO, 990, "response.body.units: there is none")
 
 
+@pytest.mark.parametrize("overrun", ["absorb", "debt"])
+def test_usage_of_a_free_job_is_believed_up_to_a_bound(overrun: str) -> None:
+    job, left = ended(make_job_type(price="0", overrun=overrun), units=1_000_000)
+    assert (job.charged, left) == (0, 1_000)
+    assert job.flagged == "absurd usage: 1000000.000000 for 0.000000 held"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"units": float("nan")},
+        {"units": float("inf")},
+        {"cost": float("nan")},
+        {"result": {"score": float("inf"), "at": object(), "deep": [b"x", {1: "\x00"}]}},
+    ],
+)
+def test_an_answer_of_an_adapter_that_is_no_json_ends_its_job(odd: dict[str, object]) -> None:
+    job, _ = ended(make_job_type(), **{"units": 3.0, **odd})
+    assert job.state == "completed"
+    assert bool(job.flagged) == ("result" not in odd)
+
+
 def test_a_free_job_whose_usage_costs_is_flagged() -> None:
     job, left = ended(make_job_type(price="0"), units=5)
     assert (job.charged, left, job.flagged) == (0, 1_000, "usage above the hold, absorb: 5")
