@@ -1,5 +1,6 @@
 """A flight is an attempt on its way to the upstream; a finding is what became known of it."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -162,12 +163,30 @@ def _storable(value: Any) -> Any:
 
     An adapter's own code may hand in anything; one outcome that cannot be written would be written again for ever.
     """
+    if value is None or isinstance(value, bool | int) or _is_json(value):
+        return value
+    try:
+        return _cleaned(value)
+    except RecursionError:
+        return "nested too deeply"
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return "\\u0000" not in text
+
+
+def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_storable(str(name)): _storable(item) for name, item in value.items()}
+        return {_cleaned(str(name)): _cleaned(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
+        return [_cleaned(item) for item in value]
     return value if value is None or isinstance(value, bool | int) else str(value)[:LONGEST_TEXT]
