@@ -147,6 +147,11 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
         ("who cannot be paid for stays in line", "SET turn = NULL, unaffordable = true", "SET unaffordable = false"),
     ],
     "jobs/affording.py": [
+        (
+            "an account that can pay for nothing that waits fills the claim",
+            "if not least or left.get(",
+            "if True or left.get(",
+        ),
         ("an account that cannot pay is chosen", 'if not cost or purse.get(s["account_id"], cost) >= cost', "if True"),
         ("one account pays for two jobs with the same credits", 'purse[found["account_id"]] -= cost', "pass"),
     ],
@@ -162,6 +167,43 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             'or case["usage_problem"] or above:',
             'or case["usage_problem"]:',
         ),
+    ],
+    "credits/reviews.py": [
+        (
+            "the walk does not wait for who is late",
+            "make_interval(secs => %(older)s) AS old\n",
+            "interval '0' AS old\n",
+        ),
+        ("a closed hold is reviewed for ever", "AND s.status <> 'open'", "AND s.status = 'none'"),
+    ],
+    "jobs/queries/reviews.py": [
+        (
+            "a hold of an earlier run is left to itself",
+            "WHEN j.id IS NULL OR j.state IN {TERMINAL_SQL} OR j.run <> h.run THEN",
+            "WHEN j.id IS NULL OR j.state IN {TERMINAL_SQL} THEN",
+        ),
+        (
+            "an operator is asked at once",
+            "AND o.opened_at < d.asked THEN '{OUTCOME_UNKNOWN}'",
+            "THEN '{OUTCOME_UNKNOWN}'",
+        ),
+    ],
+    "jobs/reviews.py": [
+        (
+            "an orphan of a completed job is given back",
+            'end = "charged" if row["state"] == "completed"',
+            'end = "charged" if row["state"] == "never"',
+        ),
+    ],
+    "credits/late.py": [
+        (
+            "a late completion is booked for a charged run",
+            "AND h.attempt = 0 AND h.status = 'released'",
+            "AND h.attempt = 0",
+        ),
+    ],
+    "jobs/late.py": [
+        ("a late answer of a run that has its success is booked", 'if case["succeeded"]:', "if False:"),
     ],
     "credits/queries.py": [
         (
@@ -194,7 +236,12 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
 
 # Where the tests of a file stand that is not of the credits.
 TESTS = {
-    "jobs/closing.py": ("tests/jobs/test_verbs.py", "tests/jobs/test_affording.py"),
+    "jobs/closing.py": ("tests/jobs/test_usage.py", "tests/jobs/test_affording.py"),
+    "credits/reviews.py": ("tests/credits/test_reviews.py", "tests/jobs/test_reviews.py"),
+    "jobs/queries/reviews.py": ("tests/jobs/test_reviews.py",),
+    "jobs/reviews.py": ("tests/jobs/test_reviews.py",),
+    "credits/late.py": ("tests/jobs/test_late.py", "tests/credits"),
+    "jobs/late.py": ("tests/jobs/test_late.py",),
     "jobs/queries/affording.py": ("tests/jobs/test_affording.py",),
     "jobs/affording.py": ("tests/jobs/test_affording.py",),
     f"{FUNCTIONS}/upstream_accounts.sql": ("tests/jobs/test_affording.py",),
