@@ -158,8 +158,8 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
     "jobs/closing.py": [
         (
             "a failed attempt is charged to no account",
-            'None if case["verdict"] == NOT_EXECUTED',
-            'None if case["verdict"] != "succeeded"',
+            'if case["verdict"] == NOT_EXECUTED else',
+            'if case["verdict"] != "succeeded" else',
         ),
         ("absurd usage is believed", 'if amount > _most(case["price"]):', "if False:"),
         (
