@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from credits import upstream_accounts
+from credits import ledger, upstream_accounts
 from credits.upstream_accounts import AttemptHold
 from jobs import alone, turns
 from jobs.outage import DATABASE_AWAY
@@ -30,11 +30,12 @@ def assign(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Ro
     for _ in range(MOST_ROUNDS):
         try:
             with transaction.atomic():
-                taken, again = _round(pool_id, lease_seconds, review_seconds)
+                taken, parked, unmet = _round(pool_id, lease_seconds, review_seconds)
         except Overtaken:
             continue
         moved += taken
-        if not again or len(moved) >= claim.BATCH:
+        _follow(pool_id, parked)
+        if len(moved) >= claim.BATCH or not (parked or (taken and unmet)):
             break
     return moved
 
@@ -57,12 +58,12 @@ def assign_one_by_one(pool_id: int, lease_seconds: float, review_seconds: float)
 
 def _round(
     pool_id: int, lease_seconds: float, review_seconds: float, only: UUID | None = None
-) -> tuple[list[Row], bool]:
-    """The jobs that moved, and whether another round may move more."""
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """The jobs that moved, those that left the line, and those that no account with a session to give can pay for."""
     payers = affording.payers(pool_id)
     waiting = (affording.turns(pool_id) if only is None else affording.one_turn(only)) if payers else []
     if not waiting:
-        return [], False
+        return [], [], []
     left = {payer["account_id"]: payer["available"] for payer in payers if payer["available"] is not None}
     # An account that can pay for none of them would fill the claim with sessions that nobody takes.
     least = min(turn["cost"] for turn in waiting)
@@ -76,8 +77,17 @@ def _round(
     ]
     if not upstream_accounts.hold(pool_id, holds, review_seconds):
         raise Overtaken
-    parked = _make_way(pool_id, unmet, len(waiting)) if unmet else 0
-    return moved, bool(parked or (moved and unmet))
+    return moved, _make_way(pool_id, unmet, len(waiting)) if unmet else [], unmet
+
+
+def _follow(pool_id: int, parked: list[Row]) -> None:
+    """The next of those tenants get the turns that were given up, at once: a long line of jobs nobody can pay for is soon
+    behind. Locks their balances, then counts, as any promotion.
+    """
+    if tenant_ids := sorted({row["tenant_id"] for row in parked}):
+        with transaction.atomic():
+            ledger.lock_wallets(tenant_ids)
+            turns.give(pool_id, tenant_ids)
 
 
 def match(free: Sequence[Row], waiting: Sequence[Row], left: Mapping[int, int]) -> tuple[list[Row], list[Row]]:
@@ -103,9 +113,9 @@ def match(free: Sequence[Row], waiting: Sequence[Row], left: Mapping[int, int]) 
     return pairs, unmet
 
 
-def _make_way(pool_id: int, unmet: list[Row], looked_at: int) -> int:
+def _make_way(pool_id: int, unmet: list[Row], looked_at: int) -> list[Row]:
     """Those that no account can pay for leave the line. Those that wait for a busy one keep their turn, as many as a
-    claim takes; more leave it for a moment where they were all that was seen. Returns how many left.
+    claim takes; more leave it for a moment where they were all that was seen. Returns those that left.
     """
     most = affording.richest(pool_id)
     hopeless = [turn for turn in unmet if most is not None and turn["cost"] > most]
@@ -114,4 +124,4 @@ def _make_way(pool_id: int, unmet: list[Row], looked_at: int) -> int:
         hopeless += hopeful[claim.BATCH :]
     rows = affording.park([turn["id"] for turn in hopeless])
     turns.announce("park", rows)
-    return len(rows)
+    return rows

@@ -122,7 +122,7 @@ class Finding:
     def late(self) -> dict[str, Any]:
         """What a success is remembered by that came when its attempt was not to be ended by it any more."""
         reference = _storable(self.outcome.reference) or self.flight.row["reference"]
-        return {"id": self.flight.attempt_id, "units": self.outcome.units, "reference": reference}
+        return {"id": self.flight.attempt_id, "units": _storable(self.outcome.units), "reference": reference}
 
     def _reported_cost(self) -> tuple[int | None, str]:
         """In micro-credits, and why it could not be believed."""
