@@ -161,6 +161,7 @@ class ReadingAdmin(Owned):
 class CeilingAdmin(InCredits):
     amounts = ("day_budget", "month_budget")
     list_display = ["__str__", amount("day_budget"), "used_in_day", amount("month_budget"), "used_in_month"]
+    exclude = ["id"]
     readonly_fields = ["used_in_day", "used_in_month"]
 
     @admin.display(description="charged and held in this day (UTC)")

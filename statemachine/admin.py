@@ -83,7 +83,8 @@ class ReadOnlyAdmin(ModelAdmin):
         return rows
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        return [*super().get_list_display(request), *(_shown(column) for column in columns_of(self.model))]
+        more = [_shown(column) for column in columns_of(self.model) if _may_see(request, column.of)]
+        return [*super().get_list_display(request), *more]
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
         """By indexes where `exact_search` names columns: Django compares texts in upper case, which none can serve."""

@@ -93,10 +93,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Column:
-    """A column more in the list of a model: `value` is read with the rows as their attribute `name`, `text` says it."""
+    """A column more in the list of a model, for who may see rows of `of`: `value` is read with the rows as their
+    attribute `name`, `text` says it.
+    """
 
     name: str
     title: str
+    of: type[Model]
     value: BaseExpression
     text: Callable[[Any], str]
 

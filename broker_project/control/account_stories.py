@@ -74,6 +74,7 @@ _BALANCES = Balance.objects.filter(
 LEFT = Column(
     "credits_left",
     "credits left",
+    Reading,
     Subquery(_BALANCES.values(left=F("posted") - F("held"))),
     lambda left: "–" if left is None else short_text(left),
 )

@@ -1,5 +1,7 @@
 """What operators see of credits at a glance: why a job waits for them, what an account has left, what all budgets used."""
 
+from collections.abc import Callable
+
 import pytest
 
 from credits import ledger
@@ -57,6 +59,15 @@ def test_the_accounts_say_what_they_have_left(operator: Operator) -> None:
     assert "Credits left" in shown
     assert "90" in shown
     assert "7.5" in shown
+
+
+def test_who_may_not_see_readings_sees_no_credits_of_accounts(onlooker: Callable[..., Operator]) -> None:
+    factories.make_tracked_pool(77.5, name="video")
+    looking = onlooker("view_upstreamaccount")
+    assert "Credits left" not in looking.listed(UpstreamAccount)
+    assert "77.5" not in looking.listed(UpstreamAccount)
+    looking.may("view_upstreamaccount", "view_reading")
+    assert "77.5" in looking.listed(UpstreamAccount)
 
 
 def test_the_budgets_of_all_tenants_say_what_is_used(operator: Operator) -> None:
