@@ -21,6 +21,7 @@ from credits.errors import BudgetExceeded, InsufficientCredits, NoWallet, Paced
 from credits.pricing import decimal_text
 from jobs import admission
 from jobs.api import refusals
+from jobs.api.answers import time_text
 from jobs.replays import NotReplayable, VersionChanged
 
 CONTENT_TYPE = "application/problem+json"
@@ -76,8 +77,9 @@ def _said(_error: Any) -> dict[str, Any]:
 def _budget(error: BudgetExceeded) -> dict[str, Any]:
     """What is used by all tenants together is nobody's to know."""
     own = {"budget": decimal_text(error.budget), "used": decimal_text(error.used)} if error.whose == "tenant" else {}
-    return {"quota": f"{error.period} budget", "required": decimal_text(error.required), **own,
-            "retry_after_seconds": BUDGET_RETRY_SECONDS}  # fmt: skip
+    of_all = " of all tenants" if error.whose == "all" else ""
+    return {"quota": f"{error.period} budget{of_all}", "required": decimal_text(error.required), **own,
+            "resets_at": time_text(error.resets_at), "retry_after_seconds": BUDGET_RETRY_SECONDS}  # fmt: skip
 
 
 # What was raised → code of the problem, members beside the common ones. The first class that fits decides.

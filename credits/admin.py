@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
+from credits import ledger
 from credits.models import Account, Allowance, Balance, Ceiling, Hold, Lot, Reading, Transfer
 from credits.owners import found_by, name_of
 from credits.pricing import short_text
@@ -159,4 +160,14 @@ class ReadingAdmin(Owned):
 @admin.register(Ceiling)
 class CeilingAdmin(InCredits):
     amounts = ("day_budget", "month_budget")
-    list_display = ["__str__", amount("day_budget"), amount("month_budget")]
+    list_display = ["__str__", amount("day_budget"), "used_in_day", amount("month_budget"), "used_in_month"]
+    exclude = ["id"]
+    readonly_fields = ["used_in_day", "used_in_month"]
+
+    @admin.display(description="charged and held in this day (UTC)")
+    def used_in_day(self, _ceiling: Ceiling) -> str:
+        return short_text(ledger.budgets(None).used_in_day)
+
+    @admin.display(description="charged and held in this month (UTC)")
+    def used_in_month(self, _ceiling: Ceiling) -> str:
+        return short_text(ledger.budgets(None).used_in_month)

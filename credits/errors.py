@@ -1,5 +1,6 @@
 """What the ledger can refuse, named as facts. Amounts are micro-credits."""
 
+from datetime import datetime
 from uuid import UUID
 
 
@@ -18,15 +19,19 @@ class InsufficientCredits(CreditsError):
 
 
 class BudgetExceeded(CreditsError):
-    """A hold would pass a budget; nothing was held. `whose`: tenant, or all for that of all tenants together."""
+    """A hold would pass a budget; nothing was held. `whose`: tenant, or all for that of all tenants together.
 
-    def __init__(self, whose: str, period: str, budget: int, used: int, required: int) -> None:
+    `resets_at`: the begin of the next day or month (UTC), when nothing is charged yet and what is held still counts.
+    """
+
+    def __init__(self, whose: str, period: str, budget: int, used: int, required: int, *, resets_at: datetime) -> None:
         of_whom = "of all tenants" if whose == "all" else "of the tenant"
         super().__init__(
             f"{required} micro-credits more would pass the budget {of_whom} of a {period}: {used} of {budget} are used"
         )
         self.whose, self.period = whose, period
         self.budget, self.used, self.required = budget, used, required
+        self.resets_at = resets_at
 
 
 class Paced(CreditsError):

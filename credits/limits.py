@@ -37,6 +37,12 @@ CROSS JOIN credits_account a JOIN credits_balance b ON b.account_id = a.id JOIN 
 WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %(tenant)s::bigint
 """
 
+# The begin of the next period of the database's clock.
+_NEXT_PERIOD = """
+SELECT (date_trunc(%(period)s::text, statement_timestamp() AT TIME ZONE 'UTC') + ('1 ' || %(period)s::text)::interval)
+       AT TIME ZONE 'UTC'
+"""
+
 _BUDGETS_OF_ALL = """
 SELECT c.day_budget, c.month_budget, u.in_day, u.in_month
 FROM credits_ceiling c, credits_ceiling_used((statement_timestamp() AT TIME ZONE 'UTC')::date) u
@@ -169,7 +175,8 @@ def refusal(tenant_id: int, why: str, required: int) -> CreditsError:
         whose, period = ("all", why.removeprefix("all_")) if why.startswith("all_") else ("tenant", why)
         found = budgets(None if whose == "all" else tenant_id)
         budget, used = (found.day, found.used_in_day) if period == "day" else (found.month, found.used_in_month)
-        return BudgetExceeded(whose, period, budget or 0, used, required)
+        [[resets_at]] = queries.all_rows(_NEXT_PERIOD, period=period)
+        return BudgetExceeded(whose, period, budget or 0, used, required, resets_at=resets_at)
     if why == "pace":
         row = queries.first(_BUDGETS, tenant=tenant_id)
         return Paced(max(LEAST_PAUSE_SECONDS, float(row[4] or 0) if row else 0))

@@ -1,19 +1,22 @@
 """Job types, jobs, their attempts and history in the admin: to look at and to find."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
 from credits.models import Hold
 from credits.pricing import short_text
+from jobs.affording import in_words
 from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, LateCompletion, Line
+from jobs.queries import affording
 from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
 from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
 from tenants.models import Tenant
@@ -31,39 +34,33 @@ class JobTypeAdmin(ReadOnlyAdmin):
     ordering = ["name"]
 
 
+_ATTENTION = Hold.objects.filter(review__needs_attention_since__isnull=False, status=Hold.Status.OPEN).values("job_id")
+# What an operator looks for first: as it stands in an address, its title, which jobs it is.
+ONLY = (
+    ("dead_letters", "dead letters", DEAD_LETTER),
+    ("waiting", "waiting", Q(state=JOB.first)),
+    ("unaffordable", "waits for upstream credits", Q(state=JOB.first, unaffordable=True)),
+    ("running", "running", Q(state__in=("assigned", "processing"))),
+    ("flagged", "flagged", ~Q(flagged="")),
+    ("attention", "needs attention", Q(pk__in=_ATTENTION)),
+)
+
+
 class Only(admin.SimpleListFilter):
-    """What an operator looks for first."""
+    """One of ONLY."""
 
     title, parameter_name = "only", "only"
 
     def lookups(self, request: Any, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ARG002  Django's signature
-        return [
-            ("dead_letters", "dead letters"),
-            ("waiting", "waiting"),
-            ("running", "running"),
-            ("flagged", "flagged"),
-            ("attention", "needs attention"),
-        ]
+        return [(value, title) for value, title, _ in ONLY]
 
     def queryset(self, request: Any, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002
-        match self.value():
-            case "dead_letters":
-                return queryset.filter(DEAD_LETTER)
-            case "waiting":
-                return queryset.filter(state=JOB.first)
-            case "running":
-                return queryset.filter(state__in=("assigned", "processing"))
-            case "flagged":
-                return queryset.exclude(flagged="")
-            case "attention":
-                waiting = Hold.objects.filter(review__needs_attention_since__isnull=False, status=Hold.Status.OPEN)
-                return queryset.filter(pk__in=waiting.values("job_id"))
-        return queryset
+        return queryset.filter(next((jobs for value, _, jobs in ONLY if value == self.value()), Q()))
 
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = ["id", "tenant", "type", "state", "why", "run", "attempts", "price_in_credits", "charged_credits",
+    list_display = ["id", "tenant", "type", "state", "run", "attempts", "price_in_credits", "charged_credits",
                     "created_at"]  # fmt: skip
     list_select_related = ["tenant", "type"]
     list_filter = [Only, states_filter("state", JOB.states), "type", "pool"]
@@ -72,18 +69,25 @@ class JobAdmin(ReadOnlyAdmin):
         "Job id, tenant, type, state, dispatch key, idempotency key or the upstream's reference; all words must fit."
     )
     exclude = ["fingerprint", "price", "charged", "payload", "result", "error"]
-    readonly_fields = ["error_words", "price_in_credits", "charged_credits", "payload_begins", "result_begins"]
-    main_fields = ["tenant", "type", "state", "run", "error_words", "price_in_credits", "charged_credits"]
+    readonly_fields = ["why_words", "price_in_credits", "charged_credits", "payload_begins", "result_begins"]
+    main_fields = ["tenant", "type", "state", "run", "why_words", "price_in_credits", "charged_credits"]
     ordering = ["-id"]
 
-    @admin.display(description="why")
-    def why(self, job: Job) -> str:
-        """The code and the beginning of its error."""
-        return _error(job)[:60]
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """Why it stands so comes after the state; each pool's richest account is asked for once per page."""
+        richest = cache(affording.richest)
 
-    @admin.display(description="error")
-    def error_words(self, job: Job) -> str:
-        return _error(job) or "–"
+        @admin.display(description="why")
+        def why(job: Job) -> str:
+            return _error(job)[:60] or _waits(job, richest)
+
+        shown = list(super().get_list_display(request))
+        after = shown.index("state") + 1
+        return [*shown[:after], why, *shown[after:]]
+
+    @admin.display(description="why")
+    def why_words(self, job: Job) -> str:
+        return _error(job) or _waits(job, affording.richest) or "–"
 
     @admin.display(description="price", ordering="price")
     def price_in_credits(self, job: Job) -> str:
@@ -127,6 +131,13 @@ def _error(job: Job) -> str:
         return ""
     message = job.error.get("message") or ""
     return f"{job.error['code']}: {message}" if message else str(job.error["code"])
+
+
+def _waits(job: Job, richest: Callable[[int], int | None]) -> str:
+    """Of a job that no upstream account can pay for: what it wants and what there is."""
+    if job.state != JOB.first or not job.unaffordable:
+        return ""
+    return f"waits for upstream credits: it costs {short_text(job.cost)}, {in_words(richest(job.pool_id))}"
 
 
 def _meanings(word: str) -> Iterator[dict[str, Any]]:

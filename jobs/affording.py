@@ -6,6 +6,7 @@ from uuid import UUID
 from django.db import transaction
 
 from credits import ledger, upstream_accounts
+from credits.pricing import short_text
 from credits.upstream_accounts import AttemptHold
 from jobs import alone, turns
 from jobs.outage import DATABASE_AWAY
@@ -111,6 +112,13 @@ def match(free: Sequence[Row], waiting: Sequence[Row], left: Mapping[int, int]) 
         job = {"job_id": turn["id"], **{name: turn[name] for name in ("turn", "run", "number", "cost")}}
         pairs.append({**job, "resource_id": found["id"], "account_id": found["account_id"], "fence": found["fence"]})
     return pairs, unmet
+
+
+def in_words(most: int | None) -> str:
+    """What the richest account has (as of `queries.affording.richest`), for an operator."""
+    if most is None:
+        return "an account can pay by now"
+    return "no account takes jobs" if most == affording.NOBODY else f"the richest account has {short_text(most)}"
 
 
 def _make_way(pool_id: int, unmet: list[Row], looked_at: int) -> list[Row]:

@@ -94,12 +94,9 @@ def alarm(account: Mapping[str, Any], posted: int) -> int:
     return max(LEAST, int(SHARE * abs(posted))) if declared is None else int(declared)
 
 
-def is_alarming(account: Row, most: int | None = None) -> bool:
-    """Whether the newest reading (of `balances.standing`) was not booked, or is further off than it may be."""
-    if account["read_at"] is None:
-        return False
-    bound = alarm(account, account["read_posted"]) if most is None else most
-    return not account["booked"] or abs(account["off"]) > bound
+def is_alarming(account: Row) -> bool:
+    """Whether the newest reading (of `balances.standing`) was not booked. One that somebody booked is accepted."""
+    return account["read_at"] is not None and not account["booked"]
 
 
 def _concluded(account: Row, said: Said, book: bool, most: int | None) -> Concluded:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Model, Q
+from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.functional import cached_property
 
 from statemachine.operating import Page, read_value, rows_of
-from statemachine.operations import MOST_ROWS, Operation, operations_of, sections_of
+from statemachine.operations import MOST_ROWS, Column, Operation, columns_of, operations_of, sections_of
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as _ModelAdmin
@@ -75,6 +75,16 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  Django's signature
         return _may_see(request, self.model)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With what the columns added to its list show."""
+        more = {column.name: column.value for column in columns_of(self.model)}
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(**more)
+        return rows
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        more = [_shown(column) for column in columns_of(self.model) if _may_see(request, column.of)]
+        return [*super().get_list_display(request), *more]
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
         """By indexes where `exact_search` names columns: Django compares texts in upper case, which none can serve."""
@@ -147,6 +157,14 @@ def states_filter(field: str, states: Iterable[str]) -> type[admin.SimpleListFil
             return queryset.filter(**{field: self.value()}) if self.value() else queryset
 
     return Chosen
+
+
+def _shown(column: Column) -> Any:
+    @admin.display(description=column.title, ordering=column.name)
+    def show(row: Any) -> str:
+        return column.text(getattr(row, column.name))
+
+    return show
 
 
 def _may_see(request: HttpRequest, model: type[Model]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.db.models import Model
+from django.db.models.expressions import BaseExpression
 
 MOST_ROWS = 100  # of one operation: a larger set is done in several
 
@@ -90,8 +91,22 @@ class Section:
         return [list(zip(self.columns, row, strict=True)) for row in self.cells]
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column more in the list of a model, for who may see rows of `of`: `value` is read with the rows as their
+    attribute `name`, `text` says it.
+    """
+
+    name: str
+    title: str
+    of: type[Model]
+    value: BaseExpression
+    text: Callable[[Any], str]
+
+
 _operations: dict[type[Model], list[Operation]] = defaultdict(list)
 Telling = Callable[[Any], Section]
+_columns: dict[type[Model], list[Column]] = defaultdict(list)
 _sections: dict[type[Model], list[tuple[Telling, type[Model]]]] = defaultdict(list)
 
 
@@ -103,6 +118,16 @@ def offer(model: type[Model], *operations: Operation) -> None:
 def tell(model: type[Model], *sections: tuple[Telling, type[Model]]) -> None:
     """Shows the sections below the fields of a row of `model`, each to whom may see rows of the model named with it."""
     _sections[model] += sections
+
+
+def show(model: type[Model], *columns: Column) -> None:
+    """Adds the columns to the list of `model`."""
+    _columns[model] += columns
+
+
+def columns_of(model: type[Model]) -> Sequence[Column]:
+    """What is shown in the list of `model` beside its own columns, in the order of adding."""
+    return _columns[model]
 
 
 def operations_of(model: type[Model]) -> Sequence[Operation]:

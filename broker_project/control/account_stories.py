@@ -1,6 +1,7 @@
 """What is told of the credits of upstream accounts: how one stands and was read, what a job's attempts took, whose one is."""
 
-from django.db.models import Q
+from django.db.models import F, OuterRef, Q, Subquery, TextField, Value
+from django.db.models.functions import Cast, Concat
 
 from broker_project.control.account_money import stands
 from broker_project.control.words import link_to, list_of, moment
@@ -11,7 +12,7 @@ from credits.pricing import short_text
 from jobs.models import Job
 from jobs.queries.balances import standing
 from pool.models import UpstreamAccount
-from statemachine.operations import Section
+from statemachine.operations import Column, Section
 
 MOST = 50  # rows of one section
 MOST_READINGS = 10
@@ -61,6 +62,21 @@ OWNERS = Owners(
     lambda word: UpstreamAccount.objects.filter(Q(name__icontains=word) | Q(pool__name__icontains=word)).values_list(
         "pk", flat=True
     ),
+)
+
+
+# The ledger is named as by `resource_ledger`, in SQL, so that a list asks for all of its rows at once.
+_BALANCES = Balance.objects.filter(
+    account__ledger=Concat(Value("resource:"), Cast(OuterRef("pool_id"), TextField())),
+    account__kind=Account.Kind.UPSTREAM,
+    account__owner_id=OuterRef("pk"),
+)
+LEFT = Column(
+    "credits_left",
+    "credits left",
+    Reading,
+    Subquery(_BALANCES.values(left=F("posted") - F("held"))),
+    lambda left: "–" if left is None else short_text(left),
 )
 
 

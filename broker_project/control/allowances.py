@@ -36,6 +36,10 @@ class AddAllowance(MoneyOperation):
             for tenant in rows
         ]
 
+    def also_at(self, row: Tenant, data: Mapping[str, Any]) -> list[Any]:
+        """The wallet is still locked, so the newest is the one that was just added."""
+        return [*super().also_at(row, data), Allowance.objects.get(pk=allowances.newest_of(row.pk))]
+
     def book(self, row: Tenant, data: Mapping[str, Any]) -> str:
         if not self.concerns(row):
             raise Refused(NOT_BILLED)

@@ -58,12 +58,10 @@ def _late_completion(late: LateCompletion) -> list[Any]:
 def allowances_of(tenant: Tenant) -> Section:
     """What it is granted again and again."""
     rows = Allowance.objects.filter(tenant=tenant).order_by("-id")[:MOST]
-    cells = [
-        [link_to(row), row.category, row.priority, _lifetime(row), "yes" if row.enabled else "stopped"] for row in rows
-    ]
+    cells = [[link_to(row), row.category, row.priority, _lifetime(row), "yes" if row.enabled else "no"] for row in rows]
     more = [list_of(Lot, "all lots", q=tenant.name)] if cells else []
     return Section(
-        "Allowances", ["Allowance", "Category", "Priority", "Each can be used", "Granted"], cells, links=more
+        "Allowances", ["Allowance", "Category", "Priority", "Each can be used", "Enabled"], cells, links=more
     )
 
 

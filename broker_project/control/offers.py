@@ -16,7 +16,7 @@ from credits import owners
 from credits.models import Account, Allowance, Balance, Hold, Lot, Reading, Transfer
 from jobs.models import Attempt, Evidence, Job, JobMove
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
-from statemachine.operations import offer, tell
+from statemachine.operations import offer, show, tell
 from tenants.models import ApiKey, Tenant
 
 
@@ -43,6 +43,7 @@ def make() -> None:
     tell(
         Resource, (stories.attempts_on, Attempt), (stories.moves_of_session, ResourceMove), (stories.deeds_on, Resource)
     )
+    show(UpstreamAccount, account_stories.LEFT)
     owners.know(Account.Kind.UPSTREAM, account_stories.OWNERS)
     tell(
         UpstreamAccount,

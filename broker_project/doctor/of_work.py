@@ -1,8 +1,13 @@
-"""The work itself: pools that serve nobody, adapters that are missing, dead letters, outcomes nobody found out."""
+"""The work itself: pools that serve nobody, jobs no account pays for, missing adapters, dead letters, unknown outcomes."""
 
 from broker_project.doctor.findings import Finding, counted, error, ok, some, warning
+from credits.pricing import short_text
+from jobs import affording, balances
 from jobs.models import JobType
+from jobs.queries import affording as purses
 from jobs.queries import health, occupancy
+from jobs.queries.balances import standing
+from statemachine.sql import Row
 from upstream.adapters import adapter
 
 UNKNOWN_SECONDS = 60.0  # beyond max_runtime
@@ -39,6 +44,20 @@ def waiting() -> Finding:
             "open the pool or enable its sessions; jobs nobody will serve can be cancelled",
         )
     return ok("every job that waits has a session to wait for")
+
+
+def upstream_credits() -> Finding:
+    """Jobs that no upstream account can pay for, and readings that were too far off to be booked."""
+    unpaid = [said for row in occupancy.filling() if row["unaffordable"] and (said := _unpaid(row))]
+    doubted = [row["name"] for row in standing() if balances.is_alarming(row)]
+    if unpaid:
+        return warning(
+            "; ".join([*unpaid, *([_doubted(doubted)] if doubted else [])]),
+            "book a top-up or take a reading; `manage.py reconcile_account` says what each account has",
+        )
+    if doubted:
+        return warning(_doubted(doubted), "`manage.py reconcile_account` says how far off it was, and what to do")
+    return ok("no job waits for credits, and no reading is in doubt")
 
 
 def adapters() -> Finding:
@@ -90,3 +109,19 @@ def unknown() -> Finding:
             "nobody looks at them: is a worker of the queue `upstream` there, and does it sweep?",
         )
     return ok("no outcome is unknown for longer than max_runtime")
+
+
+def _unpaid(pool: Row) -> str:
+    """Empty where the richest account can pay for the dearest: the sweep takes those back."""
+    dearest, most = purses.dearest(pool["id"]), purses.richest(pool["id"])
+    if most is None or dearest <= most:
+        return ""
+    number, one = pool["unaffordable"], pool["unaffordable"] == 1
+    return (
+        f"{counted(number, 'job')} of {pool['name']} {'waits' if one else 'wait'} for credits that no account has"
+        f" (the dearest wants {short_text(dearest)}, {affording.in_words(most)})"
+    )
+
+
+def _doubted(names: list[str]) -> str:
+    return f"the newest reading of {counted(len(names), 'account')} was not booked: {some(names)}"

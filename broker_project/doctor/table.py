@@ -36,6 +36,7 @@ CHECKS: Final = (
     Check("sweep", of_processes.sweep, _SCHEMA),
     Check("pools", of_work.pools, _SCHEMA),
     Check("waiting", of_work.waiting, _SCHEMA),
+    Check("upstream_credits", of_work.upstream_credits, _SCHEMA),
     Check("adapters", of_work.adapters, _SCHEMA),
     Check("dead_letters", of_work.dead_letters, _SCHEMA),
     Check("unknown", of_work.unknown, _SCHEMA),

@@ -21,7 +21,7 @@ recent = occupancy.Recent(1.0, occupancy.filling)
 
 
 class Balance(ApiView):
-    """Credits posted, held and available."""
+    """Credits posted, held and available, and the tenant's own budgets."""
 
     scopes = {"GET": "ledger:read"}
 
@@ -34,7 +34,8 @@ class Balance(ApiView):
             {"expires_at": part.expires_at, "amount": decimal_text(part.amount)}
             for part in money.expiring(self.tenant.pk)
         ]
-        return answer({**{name: decimal_text(getattr(balance, name)) for name in shown}, "expiring": expiring})
+        amounts = {name: decimal_text(getattr(balance, name)) for name in shown}
+        return answer({**amounts, "budgets": _budgets_document(self.tenant), "expiring": expiring})
 
 
 class JobTypes(ApiView):
@@ -69,6 +70,15 @@ def wallet_of(tenant: Tenant) -> WalletBalance:
         return ledger.balances(tenant.pk)
     except NoWallet:
         return WalletBalance(0, 0, 0, 0)
+
+
+def _budgets_document(tenant: Tenant) -> dict[str, Any]:
+    found = ledger.budgets(tenant.pk)
+    periods = {"day": (found.day, found.used_in_day), "month": (found.month, found.used_in_month)}
+    return {
+        period: None if budget is None else {"budget": decimal_text(budget), "used": decimal_text(used)}
+        for period, (budget, used) in periods.items()
+    }
 
 
 def _type_document(found: JobType, own_price: str | None) -> dict[str, Any]:

@@ -147,12 +147,23 @@ class Expiring(s.Serializer[Any]):
     amount = s.CharField(help_text="Credits that expire then, unless they are used or held before.")
 
 
+class Budget(s.Serializer[Any]):
+    budget = s.CharField(**CREDITS)
+    used = s.CharField(help_text="Charged since the period began (UTC), and all that is held now.")
+
+
+class Budgets(s.Serializer[Any]):
+    day = Budget(allow_null=True, help_text="null: no budget.")
+    month = Budget(allow_null=True, help_text="null: no budget.")
+
+
 class BalanceDocument(s.Serializer[Any]):
     posted = s.CharField(**CREDITS)
     held = s.CharField(**CREDITS)
     available = s.CharField(help_text="What a submit may hold now, the credit limit included.")
     credit_limit = s.CharField(**CREDITS)
     owed = s.CharField(help_text="Usage above what was held, yet to be paid; it counts against what is available.")
+    budgets = Budgets()
     expiring = Expiring(many=True, help_text="Soonest first; what is held is not in it.")
 
 
@@ -203,3 +214,6 @@ class Problem(s.Serializer[Any]):
     detail = s.CharField(required=False)
     request_id = s.CharField()
     errors = Fault(many=True, required=False)  # type: ignore[assignment]
+    quota = s.CharField(required=False, help_text="Of quota-exceeded: day budget, month budget, either followed by "
+                        "`of all tenants`, or pace.")  # fmt: skip
+    resets_at = s.DateTimeField(required=False, help_text="Of a budget: when its next day or month begins (UTC).")

@@ -28,6 +28,7 @@ recent_server = occupancy.Recent(COUNTED_SECONDS, lambda: [server.transactions()
 OF_POOLS = (
     ("berth_depth_jobs", f"Jobs that wait. Above {occupancy.MOST_COUNTED} it says `at least`.", "depth"),
     ("berth_delayed_jobs", "Jobs that wait for a time: run_at or a back-off.", "delayed"),
+    ("berth_unaffordable_jobs", "Jobs that wait until an upstream account can pay for them.", "unaffordable"),
     ("berth_lag_seconds", "Age of the oldest job whose turn it is.", "lag_seconds"),
     ("berth_oldest_waiting_seconds", "Age of the oldest job that could run.", "oldest_waiting_seconds"),
     ("berth_dead_letters", f"Failed jobs nobody put aside; up to {occupancy.MOST_DEAD}.", "dead_letters"),

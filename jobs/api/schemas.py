@@ -21,6 +21,7 @@ _PROBLEMS = {
     412: "version-changed",
     413: "payload-too-large",
     422: "validation, idempotency-key-reused, price-exceeds-max",
+    429: "quota-exceeded",
     500: "internal",
     503: "temporary-reduced-capacity",
 }
@@ -66,6 +67,7 @@ def _says(document: Any, description: str) -> OpenApiResponse:
 
 _REQUEST_ID = OpenApiParameter("X-Request-Id", str, "header", description="Echoed, or made.", response=True)
 _RETRY = _header("Retry-After", "Seconds until asking again is worth it.", "202")
+_RETRY_OR_LATER = _header("Retry-After", "Seconds until asking again, or the same submit, is worth it.", "202", "429")
 _TAG = _header("ETag", "The job's version.", "200", "202")
 _JOB = OpenApiParameter("job", str, "path", description="The job's id.")
 _KEY_SENT = _header(
@@ -86,10 +88,10 @@ submit = _operation(
         202: _says(d.JobDocument, "Accepted: priced, held and queued."),
         200: _says(_JOB_OR_QUOTE, "The key's job has ended already; with validate_only: the price."),
     },
-    (400, 402, 409, 413),
+    (400, 402, 409, 413, 429),
     (
         _query("validate_only", bool, "Only check and price, and say if it would be accepted now; nothing is stored."),
-        _KEY_SENT, _KEY_BACK, _REPLAYED, _LOCATION, _RETRY, _TAG,
+        _KEY_SENT, _KEY_BACK, _REPLAYED, _LOCATION, _RETRY_OR_LATER, _TAG,
     ),
     d.Submission,
     operation_id="submit_job",
@@ -151,8 +153,13 @@ moves = _operation("History of a job", {200: d.Moves}, (404,), (_JOB,), operatio
 replay = _operation(
     "Run a failed or cancelled job again",
     {202: _says(d.JobDocument, "A new run has begun: held anew, queued; history and attempt numbers go on.")},
-    (400, 402, 404, 409, 412),
-    (_JOB, _header("If-Match", "An ETag: run it again only while it is still so.", request=True), _RETRY, _TAG),
+    (400, 402, 404, 409, 412, 429),
+    (
+        _JOB,
+        _header("If-Match", "An ETag: run it again only while it is still so.", request=True),
+        _RETRY_OR_LATER,
+        _TAG,
+    ),
     operation_id="replay_job",
 )
 attempts = _operation("Tries of a job", {200: d.Attempts}, (404,), (_JOB,), operation_id="list_job_attempts")

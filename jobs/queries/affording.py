@@ -10,6 +10,7 @@ from pool.states import RESOURCE
 from statemachine.sql import Row, fetch
 
 LOOK = 5 * BATCH  # turns that are looked at, so that a few that must wait for a richer account hold up nobody
+NOBODY = -1  # what the richest account has, where none takes jobs
 LONGEST_WAIT = "interval '1 hour'"  # until a job that nobody can pay for is looked at whatever the balances say
 
 _FREE = FREE.format(allowed="accepting", more="AND r.account_id = ANY(%(accounts)s::bigint[])")
@@ -43,6 +44,10 @@ WHERE p.tracks_credits AND EXISTS (
 GROUP BY p.id"""
 _ANY = _RICHEST.format(state="<> 'offline'")
 _FREE_NOW = _RICHEST.format(state=f"IN {RESOURCE.guard('reserve')}")
+
+# The last entry of the partial index by pool and cost.
+_DEAREST = """
+SELECT cost FROM jobs_job WHERE pool_id = %s AND state = 'pending' AND unaffordable ORDER BY cost DESC LIMIT 1"""
 
 _PARK = f"""
 UPDATE jobs_job SET turn = NULL, unaffordable = true,
@@ -86,10 +91,16 @@ def next_turns(pool_id: int) -> list[UUID]:
 
 
 def richest(pool_id: int) -> int | None:
-    """What the richest account of the pool has; None: any amount. Without an account that accepts: nothing."""
+    """What the richest account of the pool has; None: any amount. NOBODY: none takes jobs."""
     found = fetch(f"SELECT most FROM ({_ANY}) r WHERE pool_id = %s", [pool_id])
-    most = found[0]["most"] if found else -1
+    most = found[0]["most"] if found else NOBODY
     return None if most is None else int(most)
+
+
+def dearest(pool_id: int) -> int:
+    """What the dearest of the jobs wants that wait for an account that can pay; 0 when none does."""
+    found = fetch(_DEAREST, [pool_id])
+    return int(found[0]["cost"]) if found else 0
 
 
 def park(job_ids: Sequence[UUID]) -> list[Row]:

@@ -20,13 +20,16 @@ u.base_url, p.upstream, b.posted, b.held, (p.upstream -> 'balance' ->> 'most')::
 # Spent is what was bought and corrected and is there no more: adding up the entries would take longer with each attempt.
 _STANDING = f"""
 SELECT {_ASKED}, b.posted - b.held AS available, d.drift, bought.amount + d.drift - b.posted AS spent,
-       r.key AS reading_key, r.said, r.drift AS off, r.booked, r.at AS read_at, r.posted AS read_posted,
+       r.key AS reading_key, r.said, r.drift AS off, r.booked, r.at AS read_at, coalesce(moved.at > r.at, false) AS outdated,
        extract(epoch FROM clock_timestamp() - r.at)::float8 AS age_seconds
 {_TRACKED}
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(amount), 0)::bigint AS amount FROM credits_transfer WHERE credit_id = a.id AND code = 'topup') bought
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(drift), 0)::bigint AS drift FROM credits_reading WHERE account_id = a.id AND booked) d
+LEFT JOIN LATERAL (SELECT max(created_at) AS at FROM (
+    (SELECT created_at FROM credits_transfer WHERE debit_id = a.id ORDER BY id DESC LIMIT 1) UNION ALL
+    (SELECT created_at FROM credits_transfer WHERE credit_id = a.id ORDER BY id DESC LIMIT 1)) newest) moved ON true
 WHERE %(ids)s::bigint[] IS NULL OR u.id = ANY(%(ids)s::bigint[])
 ORDER BY p.name, u.name"""
 
@@ -39,7 +42,9 @@ ORDER BY r.at NULLS FIRST, u.id LIMIT {MOST_ASKED}"""
 
 
 def standing(account_ids: Sequence[int] | None = None) -> list[Row]:
-    """Tracked accounts by name (None: all), with their newest reading: `said`, `off`, `booked`, `read_at`, `age_seconds`."""
+    """Tracked accounts by name (None: all), with their newest reading: `said`, `off`, `booked`, `read_at`, `age_seconds`,
+    and whether it is `outdated`: something was booked since.
+    """
     return fetch(_STANDING, {"ids": None if account_ids is None else list(account_ids)})
 
 

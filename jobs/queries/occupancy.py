@@ -43,9 +43,10 @@ _EACH_LINE = f"""
             ORDER BY priority DESC, arrival LIMIT %(most)s) ready
         GROUP BY priority) c"""
 _TIMED = f"""
-SELECT pool_id, count(*) AS jobs, count(*) FILTER (WHERE due_at > clock_timestamp()) AS delayed,
+SELECT pool_id, count(*) AS jobs, count(*) FILTER (WHERE unaffordable) AS unaffordable,
+       count(*) FILTER (WHERE due_at > clock_timestamp() AND NOT unaffordable) AS delayed,
        min(GREATEST(queued_at, due_at)) FILTER (WHERE due_at <= clock_timestamp()) AS oldest
-FROM (SELECT pool_id, due_at, queued_at FROM jobs_job WHERE state = 'pending' AND due_at IS NOT NULL
+FROM (SELECT pool_id, due_at, queued_at, unaffordable FROM jobs_job WHERE state = 'pending' AND due_at IS NOT NULL
       ORDER BY due_at LIMIT {MOST_TIMED}) timed
 GROUP BY pool_id"""
 _STANDING = """
@@ -76,10 +77,11 @@ WHERE r.pool_id = ANY(%s) ORDER BY a.name, r.number, r.id LIMIT %s"""
 
 def filling() -> list[Row]:
     """Per pool what its tenants may know: id, name, accepting, jobs {pending, assigned, processing}, sessions {state:
-    number}, and what is made of them: depth and delayed (jobs), lag_seconds, oldest_waiting_seconds, free_sessions,
-    utilisation.
+    number}, and what is made of them: depth, delayed and unaffordable (jobs), lag_seconds, oldest_waiting_seconds,
+    free_sessions, utilisation.
 
-    `depth` are all that wait (at least so many, where `depth_exact` is False), `delayed` those of them that are due later.
+    `depth` are all that wait (at least so many, where `depth_exact` is False), `delayed` those of them that are due later,
+    `unaffordable` those that wait until an upstream account can pay for them: neither is counted in the other.
     `lag_seconds` is the age of the oldest job whose turn it is, `oldest_waiting_seconds` of the oldest that could run. A
     job with a turn is counted once, in its state. `free_sessions` could be given to a job now; `utilisation` are the busy
     ones of those that are not offline.
@@ -93,7 +95,8 @@ def filling() -> list[Row]:
     for row in (*waiting, *timed):
         pool = pools[row["pool_id"]]
         pool["jobs"]["pending"] += row["jobs"]
-        pool["delayed"] += row.get("delayed", 0)
+        for name in ("delayed", "unaffordable"):
+            pool[name] += row.get(name, 0)
         _grow(pool, ("oldest_waiting_seconds",), row)
     for row in standing:
         pools[row["pool_id"]]["jobs"][row["state"]] += row["jobs"]
@@ -192,7 +195,7 @@ def _bound() -> None:
 def _empty(row: Row) -> Row:
     jobs = {"pending": 0, "assigned": 0, "processing": 0}
     ages = {"lag_seconds": 0.0, "oldest_waiting_seconds": 0.0}
-    return {**row, "jobs": jobs, "delayed": 0, **ages, "sessions": {}, "free_sessions": 0}
+    return {**row, "jobs": jobs, "delayed": 0, "unaffordable": 0, **ages, "sessions": {}, "free_sessions": 0}
 
 
 def _grow(pool: Row, names: Sequence[str], row: Row) -> None:

@@ -21,8 +21,18 @@ def test_the_balance_shows_what_is_held(caller: Caller) -> None:
     factories.at("pending", tenant=caller.tenant)
     assert body_of(caller.get("/v1/balance")) == {
         "posted": "1000.000000", "held": "10.000000", "available": "990.000000", "credit_limit": "0.000000",
-        "owed": "0.000000", "expiring": [],
+        "owed": "0.000000", "budgets": {"day": None, "month": None}, "expiring": [],
     }  # fmt: skip
+
+
+def test_the_balance_shows_what_is_used_of_the_budgets(caller: Caller) -> None:
+    Tenant.objects.update(month_budget=50 * MICRO)
+    factories.at("completed", tenant=caller.tenant)
+    factories.at("pending", tenant=caller.tenant)
+    assert body_of(caller.get("/v1/balance"))["budgets"] == {
+        "day": None,
+        "month": {"budget": "50.000000", "used": "13.000000"},
+    }
 
 
 def test_the_balance_shows_what_expires_and_what_is_owed(caller: Caller) -> None:

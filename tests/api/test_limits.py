@@ -1,6 +1,7 @@
 """Budgets and pace over HTTP: 429 with what is used, when to ask again, and the same key works later."""
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -22,6 +23,7 @@ def test_a_submit_above_the_budget_of_the_day_can_be_repeated_later(caller: Call
     assert problem["quota"] == "day budget"
     assert (problem["budget"], problem["used"], problem["required"]) == ("15.000000", "10.000000", "10.000000")
     assert refused["Retry-After"] == "60"
+    assert problem["resets_at"] == f"{today() + timedelta(days=1)}T00:00:00Z"
     assert Job.objects.count() == 1
     Tenant.objects.update(day_budget=20 * MICRO)
     assert caller.submit(job_type, idempotency_key="the-one-key-12345").status_code == 202
@@ -33,8 +35,13 @@ def test_the_budget_of_all_tenants_tells_nobody_what_the_others_use(
     ledger.set_ceiling(None, 15 * MICRO)
     assert caller_of().submit(job_type).status_code == 202
     problem = assert_problem(caller_of().submit(job_type), 429, "quota-exceeded")
-    assert problem["quota"] == "month budget"
+    next_month = (today().replace(day=1) + timedelta(days=40)).replace(day=1)
+    assert (problem["quota"], problem["resets_at"]) == ("month budget of all tenants", f"{next_month}T00:00:00Z")
     assert not {"budget", "used", "detail"} & set(problem)
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
 
 
 def test_submits_are_paced_while_little_is_left_and_a_repeat_is_none(caller: Caller, job_type: JobType) -> None:

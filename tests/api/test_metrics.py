@@ -13,10 +13,11 @@ from django.db import connection, transaction
 from django.test import Client
 
 from broker_project.process import role
-from jobs import transitions
+from credits import upstream_accounts
+from jobs import transitions, turns
 from jobs.api import metrics
 from jobs.models import Job, JobType
-from jobs.queries import occupancy, pace, server
+from jobs.queries import affording, occupancy, pace, server
 from pool import transitions as sessions
 from pool.models import Resource
 from statemachine.sql import Row
@@ -47,6 +48,21 @@ def test_depth_are_all_that_wait_and_delayed_those_that_wait_for_a_time(job_type
     pool = pool_of(job_type)
     assert (pool["depth"], pool["depth_exact"], pool["delayed"]) == (4, True, 1)
     assert pool["jobs"] == {"pending": 4, "assigned": 0, "processing": 0}
+
+
+def test_who_waits_until_an_account_can_pay_is_not_among_the_delayed() -> None:
+    pool = factories.make_tracked_pool(15, name="video")
+    dear = factories.make_job_type(pool, price="20")
+    for request in ({}, {}, in_an_hour()):
+        factories.submit(factories.make_tenant(), dear, **request)
+    transitions.assign(pool.pk)
+    found = pool_of(dear)
+    assert (found["depth"], found["unaffordable"], found["delayed"]) == (3, 2, 1)
+    assert found["oldest_waiting_seconds"] == 0
+    assert 'berth_unaffordable_jobs{pool="video"} 2.0' in metrics.text().decode()
+    upstream_accounts.top_up(pool.pk, pool.accounts.get().pk, 50 * factories.MICRO, "invoice 3")
+    turns.stand_in_line_again(affording.affordable_again())
+    assert pool_of(dear)["unaffordable"] == 0
 
 
 def test_lag_is_of_the_oldest_turn_and_waiting_of_the_oldest_that_could_run(job_type: JobType) -> None:

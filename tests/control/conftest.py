@@ -33,6 +33,10 @@ class Operator:
         assert response.status_code == 200
         return list(response.context["cl"].result_list)
 
+    def listed(self, model: type[Model], **query: str) -> str:
+        """The words of a list."""
+        return _text(self.client.get(_list(model), query))
+
     def open(self, operation: str, *rows: Model) -> HttpResponse:
         """The first page of an operation."""
         return self.client.get(_address(operation, rows[0]), {"ids": _ids(rows)})  # type: ignore[return-value]

@@ -38,7 +38,9 @@ def test_an_allowance_is_added_once_and_granted(operator: Operator) -> None:
     assert (allowance.lifetime_seconds, allowance.priority, allowance.enabled) == (0, 20, True)
     assert grant_allowances() == 1
     assert money(tenant)[0] == 15 * MICRO
+    assert "plan S" in operator.page(allowance)
     page_of_tenant = operator.page(tenant)
+    assert "until the next period yes" in page_of_tenant
     assert "5 credits each month" in page_of_tenant
     assert "plan S" in page_of_tenant
 
@@ -81,6 +83,8 @@ def test_it_is_stopped_and_started_again(operator: Operator) -> None:
     assert "nothing more is granted" in operator.do("stop", allowance, hidden=page, reason="left plan S")
     assert "it is stopped already" in operator.do("stop", allowance, hidden=page, reason="left plan S")
     assert grant_allowances() == 0
+    assert "Enabled" in operator.page(tenant)
+    assert "for ever no" in operator.page(tenant)
     for place in (allowance, tenant):
         assert operator.page(place).count("left plan S") == 1, place
     assert "event_busy" not in operator.page(allowance), "the button is gone"

@@ -8,7 +8,9 @@ import pytest
 
 from broker_project.doctor import of_processes, of_work
 from broker_project.doctor.findings import Finding
-from jobs import transitions
+from credits import upstream_accounts
+from jobs import balances, transitions
+from jobs.queries.balances import standing
 from pool import transitions as sessions
 from pool.models import Pool, Resource
 from tests import db, factories
@@ -111,6 +113,38 @@ def test_jobs_that_nothing_can_serve_are_counted() -> None:
     found = of_work.waiting()
     assert found.level == "error"
     assert found.found == f"3 jobs wait where nothing can serve them: {job_type.pool.name} (3)"
+
+
+def test_jobs_that_no_account_can_pay_for_are_told_with_what_they_want() -> None:
+    assert of_work.upstream_credits().level == "ok"
+    pool = factories.make_tracked_pool(15, 7.5, name="video")
+    jobs = [
+        factories.submit(factories.make_tenant(), factories.make_job_type(pool, price=price))
+        for price in ("20", "30.5")
+    ]
+    assert transitions.assign(pool.pk) == 0
+    found = of_work.upstream_credits()
+    assert (found.level, found.found) == (
+        "warning",
+        "2 jobs of video wait for credits that no account has (the dearest wants 30.5, the richest account has 15)",
+    )
+    assert "book a top-up or take a reading" in found.advice
+    transitions.cancel(jobs[1].pk)
+    assert of_work.upstream_credits().found.startswith("1 job of video waits for credits that no account has")
+    sessions.drain(Resource.objects.values_list("id", flat=True), "by a test")
+    assert of_work.upstream_credits().found.endswith("(the dearest wants 20, no account takes jobs)")
+    sessions.enable(Resource.objects.values_list("id", flat=True))
+    upstream_accounts.top_up(pool.pk, pool.accounts.order_by("id")[0].pk, 50 * factories.MICRO, "invoice 3")
+    assert of_work.upstream_credits().level == "ok", "the sweep takes it back"
+
+
+def test_a_reading_that_was_not_booked_is_told_until_one_is() -> None:
+    [account] = standing([factories.make_tracked_pool(100, name="video").accounts.get().pk])
+    balances.take(account, 5 * factories.MICRO, "a")
+    found = of_work.upstream_credits()
+    assert (found.level, found.found) == ("warning", "the newest reading of 1 account was not booked: video/acct-001")
+    balances.take(account, 5 * factories.MICRO, "b", book=True)
+    assert of_work.upstream_credits().level == "ok"
 
 
 def test_an_adapter_that_is_not_installed_or_fails_is_named_with_who_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from credits import upstream_accounts
 from credits.models import Reading
 from jobs import balances
 from jobs.queries.balances import standing
@@ -66,10 +67,27 @@ def test_a_reading_that_is_far_off_is_an_alarm_until_a_better_one(
 def test_one_that_is_known_to_be_true_is_booked_on_demand(video: Pool) -> None:
     run("video/acct-001", "--reading", "-3", "--book")
     assert left() == [-3, 50]
-    with pytest.raises(CommandError, match="1 of 2"):
-        run()  # it was far off, and nothing newer agrees
-    run("video/acct-001", "--reading", "-3")
     run()
+
+
+def test_a_reading_that_was_booked_is_accepted_and_one_that_was_not_says_what_to_do(
+    video: Pool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account = video.accounts.order_by("id")[0]
+    with pytest.raises(CommandError):
+        run("video/acct-001", "--reading", "900")
+    assert "were credits bought: book the top-up and read again; else --reading" in capsys.readouterr().out
+    upstream_accounts.top_up(video.pk, account.pk, 800 * MICRO, "invoice 3")
+    with pytest.raises(CommandError):
+        run()
+    said = capsys.readouterr().out
+    assert "something was booked on the account since: this reading is older than that, read again" in said
+    assert "--book" not in said
+    run("video/acct-001", "--reading", "900")
+    run("video/acct-001", "--reading", "5", "--book")
+    run()
+    assert "✗" not in capsys.readouterr().out
+    assert left() == [5, 50]
 
 
 @pytest.mark.parametrize(("most", "booked"), [("10", True), ("9.9", False), ("0", False)])
@@ -111,6 +129,7 @@ def test_a_key_that_was_not_booked_is_not_booked_later(video: Pool) -> None:
         (("video/acct-001", "--reading", "1e10"), "--reading: '1e10' is no number"),
         (("video/acct-001", "--reading", "5", "--most", "-1"), "--most: -1 is below 0"),
         (("video/acct-001", "--key", "k"), "--key: is the key of a --reading"),
+        (("--most", "5"), "--most: bounds a --reading, or what --ask finds"),
         (("--book",), "--book: books a --reading"),
         (("video/acct-001", "--reading", "5", "--ask"), "--ask: the provider is asked, or"),
         (("video/acct-001", "--ask"), "--ask: the pool of video/acct-001 does not say how"),
@@ -135,6 +154,7 @@ def test_it_is_printed_for_programs(video: Pool, capsys: pytest.CaptureFixture[s
         "spent": "0.000000", "drift": "0.000000", "alarm": True,
     }  # fmt: skip
     assert (account["reading"]["said"], account["reading"]["booked"]) == ("0.000000", False)
+    assert account["reading"]["outdated"] is False
 
 
 def test_providers_are_asked_on_demand(

@@ -97,6 +97,8 @@ def test_an_allowance_is_added_and_stopped(operator: Operator) -> None:
     assert grant_allowances() == 1
     operator.looks("tenant-with-allowance")
     operator.page.get_by_role("link", name="5 credits each month").first.click()
+    operator.sees("reason: plan S")
+    operator.looks("allowance-added")
     operator.press("Stop")
     operator.page.fill("#id_reason", "left plan S")
     operator.press("Show the effect")
@@ -107,7 +109,7 @@ def test_an_allowance_is_added_and_stopped(operator: Operator) -> None:
     operator.sees("left plan S")
     operator.looks("allowance-stopped")
     assert not Allowance.objects.get().enabled
-    assert LogEntry.objects.count() == 3
+    assert LogEntry.objects.count() == 4, "two deeds, each at the allowance and at its tenant"
 
 
 def _open(operator: Operator, entry: str, row: str) -> None:

@@ -17,6 +17,10 @@ from jobs.queries.balances import standing
 from pool.models import UpstreamAccount
 from statemachine.sql import Row
 
+IN_DOUBT = (
+    "were credits bought: book the top-up and read again; else --reading again with --book, once it is known to be true"
+)
+OUTDATED = "something was booked on the account since: this reading is older than that, read again"
 AMOUNTS = ("posted", "held", "available", "spent", "drift")
 
 
@@ -44,7 +48,7 @@ class Command(BaseCommand):
             self._take(accounts, most, options)
         if options["ask"]:
             problems = self._ask(accounts, most, options)
-        self._report(standing([account["id"] for account in accounts]), most, problems, options)
+        self._report(standing([account["id"] for account in accounts]), problems, options)
 
     def _take(self, accounts: list[Row], most: int | None, options: dict[str, Any]) -> None:
         said = _credits("--reading", options["reading"])
@@ -78,10 +82,8 @@ class Command(BaseCommand):
             f" {short_text(read.drift)} off, {done}"
         )
 
-    def _report(self, rows: list[Row], most: int | None, problems: dict[int, str], options: dict[str, Any]) -> None:
-        # What was booked on demand is no alarm of this run; the next looks at it anew.
-        booked_now = options["book"] and (options["reading"] is not None or options["ask"])
-        alarming = {r["id"] for r in rows if balances.is_alarming(r, most) and not (booked_now and r["booked"])}
+    def _report(self, rows: list[Row], problems: dict[int, str], options: dict[str, Any]) -> None:
+        alarming = {row["id"] for row in rows if balances.is_alarming(row)}
         alarms = len(alarming | set(problems))
         if options["json"]:
             documents = [_document(row, row["id"] in alarming, problems.get(row["id"])) for row in rows]
@@ -103,8 +105,10 @@ class Command(BaseCommand):
             self.stdout.write("    never read")
             return
         age = timedelta(seconds=int(row["age_seconds"]))
-        booked = "booked" if row["booked"] else "NOT booked; --reading again with --book, once it is known to be true"
+        booked = "booked" if row["booked"] else "NOT booked: too far off"
         self.stdout.write(f"    read {age} ago: {short_text(row['said'])}, {short_text(row['off'])} off, {booked}")
+        if not row["booked"]:
+            self.stdout.write(f"    {OUTDATED if row['outdated'] else IN_DOUBT}")
 
 
 def _document(row: Row, alarming: bool, problem: str | None) -> dict[str, Any]:
@@ -115,6 +119,7 @@ def _document(row: Row, alarming: bool, problem: str | None) -> dict[str, Any]:
             "key": row["reading_key"],
             "at": row["read_at"].isoformat(),
             "age_seconds": round(row["age_seconds"], 1),
+            "outdated": row["outdated"],
         }
         reading = {**amounts, "booked": row["booked"], **told}
     document = {"account": row["name"], **{name: decimal_text(row[name]) for name in AMOUNTS}, "reading": reading}
@@ -127,6 +132,8 @@ def _check(options: dict[str, Any]) -> None:
         raise CommandError("--ask: the provider is asked, or --reading says what it said; not both")
     if options["key"] is not None and options["reading"] is None:
         raise CommandError("--key: is the key of a --reading")
+    if options["most"] is not None and options["reading"] is None and not options["ask"]:
+        raise CommandError("--most: bounds a --reading, or what --ask finds")
     if options["book"] and options["reading"] is None and not options["ask"]:
         raise CommandError("--book: books a --reading, or what --ask finds")
     if options["reading"] is not None and len(options["accounts"]) != 1:

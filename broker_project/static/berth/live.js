@@ -109,6 +109,10 @@ function draw(pool) {
   );
   if (pool.dead_letters) figures.children[6].classList.add("berth-warns");
   if (pool.unknown) figures.children[7].classList.add("berth-warns");
+  if (pool.unaffordable) {
+    figures.append(figure("wait for credits", whole(pool.unaffordable), jobs("only=unaffordable")));
+    figures.lastChild.classList.add("berth-warns");
+  }
   if (pool.needs_attention) {
     figures.append(figure("need an operator", whole(pool.needs_attention), jobs("only=attention")));
     figures.lastChild.classList.add("berth-warns");
