@@ -41,7 +41,6 @@ def test_a_period_is_granted_once() -> None:
         ("month", None, None),
         ("month", 0, DECEMBER),
         ("day", 0, DECEMBER),
-        ("month", 3600, datetime(2026, 11, 1, 1, tzinfo=UTC)),
         ("day", 3 * 86_400, datetime(2026, 12, 3, tzinfo=UTC)),
     ],
 )
@@ -52,6 +51,12 @@ def test_a_grant_lives_from_the_begin_of_its_period(
     assert grant_allowances(NOVEMBER) == 1
     lot = Lot.objects.get()
     assert (lot.expires_at, lot.category, lot.priority) == (expires_at, "promo", 20)
+
+
+def test_what_would_have_expired_by_now_is_not_granted() -> None:
+    allow("month", lifetime_seconds=3600)
+    assert grant_allowances(NOVEMBER) == 0
+    assert not Lot.objects.exists()
 
 
 def test_a_changed_allowance_counts_from_the_next_period() -> None:
