@@ -199,9 +199,8 @@ def charge(case: Mapping[str, Any]) -> tuple[int, str]:
     except (ExpressionError, pricing.PriceError) as error:
         return case["price"], f"settle: {error}"[:500]
     if amount > _most(case["price"]):
-        return case[
-            "price"
-        ], f"absurd usage: {pricing.decimal_text(amount)} for {pricing.decimal_text(case['price'])} held"
+        told = pricing.decimal_text(amount), pricing.decimal_text(case["price"])
+        return case["price"], f"absurd usage: {told[0]} for {told[1]} held"
     return amount, ""
 
 

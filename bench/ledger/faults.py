@@ -244,8 +244,8 @@ TESTS = {
     "jobs/late.py": ("tests/jobs/test_late.py",),
     "jobs/queries/affording.py": ("tests/jobs/test_affording.py",),
     "jobs/affording.py": ("tests/jobs/test_affording.py",),
-    f"{FUNCTIONS}/upstream_accounts.sql": ("tests/jobs/test_affording.py",),
-    "credits/upstream_accounts.py": ("tests/jobs/test_affording.py",),
+    f"{FUNCTIONS}/upstream_accounts.sql": ("tests/jobs/test_account_balances.py", "tests/jobs/test_affording.py"),
+    "credits/upstream_accounts.py": ("tests/jobs/test_account_balances.py", "tests/jobs/test_affording.py"),
 }
 
 # Those that nothing can tell apart, and why.

@@ -8,8 +8,7 @@ from django.db import transaction
 from django.db.models import Sum
 
 from credits import upstream_accounts
-from credits.errors import LedgerConflict
-from credits.models import Hold, Reading, Transfer
+from credits.models import Hold, Transfer
 from jobs import transitions
 from jobs.affording import match
 from jobs.models import Job
@@ -17,8 +16,8 @@ from jobs.queries import missed
 from jobs.queries.affording import affordable_again
 from jobs.sweep import sweep
 from pool import transitions as sessions
-from pool.models import Pool, UpstreamAccount
-from tests.db import execute, in_another_connection, until_waiting, wait_until_blocked_by_us
+from pool.models import Pool
+from tests.db import execute, in_another_connection, wait_until_blocked_by_us
 from tests.factories import (
     AWAY,
     CUT,
@@ -45,13 +44,6 @@ def left(pool: Pool) -> list[float]:
     """What its accounts have for new attempts, in credits."""
     found = upstream_accounts.available(pool.pk, [account.pk for account in pool.accounts.all()])
     return [amount / MICRO for _, amount in sorted(found.items())]
-
-
-def posted(pool: Pool) -> list[float]:
-    accounts = [account.pk for account in pool.accounts.order_by("id")]
-    return [
-        upstream_accounts.read(pool.pk, pk, 0, f"look-{Reading.objects.count()}", 0).posted / MICRO for pk in accounts
-    ]
 
 
 def test_what_an_attempt_is_expected_to_use_is_set_aside_with_its_session() -> None:
@@ -167,17 +159,6 @@ def test_an_account_that_is_not_tracked_can_pay_for_anything() -> None:
     transitions.assign(pool.pk)
     assert attempt_of(job).account.name == "acct-002"
     assert not Hold.objects.filter(attempt__gt=0).exists()
-
-
-def test_sums_are_as_large_as_money_may_be() -> None:
-    pool = make_tracked_pool(5_000_000)
-    account = pool.accounts.get().pk
-    assert upstream_accounts.read(pool.pk, account, 4_000_000 * MICRO, "r1").drift == -1_000_000 * MICRO
-    assert upstream_accounts.read(pool.pk, account, 9_000_000 * MICRO, "r2").drift == 5_000_000 * MICRO
-    job = submit(make_tenant(10_000_000), make_job_type(pool, price="5000000"))
-    assert transitions.assign(pool.pk) == 1
-    end(job, Outcome(over=True, verdict="succeeded", units=4_999_999.0))
-    assert left(pool) == [4_000_001]
 
 
 @pytest.mark.parametrize("credits_of_accounts", [(0, 100), (5, None)])
@@ -296,57 +277,6 @@ def test_what_another_takes_meanwhile_is_not_given_twice() -> None:
     job.refresh_from_db()
     assert (job.state, job.unaffordable) == ("pending", True)
     upstream_accounts.close([upstream_accounts.AttemptEnd(other, 1, 1, None)])
-
-
-def test_of_two_who_close_an_attempt_at_once_one_charges_it() -> None:
-    pool, job = make_tracked_pool(100), uuid4()
-    account = pool.accounts.get().pk
-    assert upstream_accounts.hold(pool.pk, [upstream_accounts.AttemptHold(account, job, 1, 1, 10 * MICRO)], 60)
-    ends = [upstream_accounts.AttemptEnd(job, 1, 1, 4 * MICRO)]
-    with transaction.atomic():
-        execute("SELECT 1 FROM credits_balance FOR NO KEY UPDATE")
-        both = [in_another_connection(lambda: upstream_accounts.close(ends)) for _ in range(2)]
-        until_waiting(2)
-    assert sorted(one.result(20) for one in both) == [0, 1]
-    assert left(pool) == [96]
-
-
-@pytest.mark.parametrize(
-    ("said", "drift", "now"),
-    [(100, 0, 100), (90, 0, 100), (85, -5, 95), (120, 20, 120), (-3, -93, 7)],
-)
-def test_a_reading_books_what_attempts_in_flight_do_not_explain(said: int, drift: int, now: int) -> None:
-    pool = make_tracked_pool(100)
-    submit(make_tenant(), make_job_type(pool))
-    transitions.assign(pool.pk)  # 10 of the 100 are held
-    account = pool.accounts.get()
-    found = upstream_accounts.read(pool.pk, account.pk, said * MICRO, "r1")
-    assert (found.posted, found.held, found.drift, found.booked) == (100 * MICRO, 10 * MICRO, drift * MICRO, True)
-    assert upstream_accounts.read(pool.pk, account.pk, 0, "r1") == found, "the same reading again books nothing"
-    assert posted(pool) == [now]
-
-
-def test_a_key_of_a_top_up_is_one_accounts() -> None:
-    pool = make_tracked_pool(0, 0)
-    first, second = [account.pk for account in pool.accounts.order_by("id")]
-    assert upstream_accounts.top_up(pool.pk, first, MICRO, "invoice")
-    assert not upstream_accounts.top_up(pool.pk, first, MICRO, "invoice")
-    with pytest.raises(LedgerConflict):
-        upstream_accounts.top_up(pool.pk, second, MICRO, "invoice")
-
-
-def test_a_reading_that_is_far_off_is_kept_and_not_booked() -> None:
-    pool = make_tracked_pool(100)
-    account = pool.accounts.get()
-    found = upstream_accounts.read(pool.pk, account.pk, 0, "r1", most=50 * MICRO)
-    assert (found.drift, found.booked, left(pool)) == (-100 * MICRO, False, [100])
-    assert Reading.objects.count() == 1
-
-
-def test_an_account_that_is_not_tracked_takes_no_reading() -> None:
-    pool = make_tracked_pool(None)
-    with pytest.raises(upstream_accounts.NotTracked):
-        upstream_accounts.read(pool.pk, UpstreamAccount.objects.get().pk, 0, "r1")
 
 
 def test_each_turn_meets_the_first_session_that_can_pay() -> None:
