@@ -10,7 +10,7 @@ from tests.whole.running import simulator, wait_for
 from tests.whole.test_stories import SUBMIT, credentials
 
 pytestmark = pytest.mark.processes
-TENANT = "before the change"
+TENANT = "has accounts pay"
 BALANCES = {"acct-001": 100, "acct-002": 11, "acct-003": 40}
 FAILS = {"sim": {"partial": 0.5}}  # half of it is charged, and the type does not take it for a success
 STANDING = """

@@ -80,8 +80,10 @@ def test_a_repeat_while_the_first_is_in_flight_waits_or_is_told_to_come_again(wo
             cursor.execute(lock, [tenant])
             while_locked = list(threads.map(post, range(2)))
         afterwards = list(threads.map(post, range(2)))
-    assert {(answer.status_code, answer.headers["Retry-After"]) for answer in while_locked} == {(409, "1")}
-    assert {answer.json()["code"] for answer in while_locked} == {"request-in-progress"}
+    # The first gave up at the wallet; the other at the key, or at the wallet after it.
+    assert {answer.headers["Retry-After"] for answer in while_locked} == {"1"}
+    said = {(answer.status_code, answer.json()["code"]) for answer in while_locked}
+    assert said <= {(503, "temporary-reduced-capacity"), (409, "request-in-progress")}
     assert {answer.status_code for answer in afterwards} <= {200, 202}
     assert len({answer.json()["id"] for answer in afterwards}) == 1
     assert world.holds(tenant) == 1

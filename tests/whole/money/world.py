@@ -49,6 +49,7 @@ TENANTS = {
     "hostile usage": 1_000,
     "unreadable usage": 100,
     "before the change": 1_000,
+    "has accounts pay": 1_000,
 }
 ON_CREDIT, LINE = ("used up, absorbed", "used up, owed"), 5  # these may go so many credits below zero
 
