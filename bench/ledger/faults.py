@@ -13,8 +13,12 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
             "OR true OR credits_why_refused(",
         ),
         ("the tenant is told with every hold that little is left", "AND (b.low_since IS NULL OR", "AND (true OR"),
-        ("a pace is kept by nobody", "THEN clock_timestamp() + terms.low_pause", "THEN clock_timestamp()"),
-        ("the budgets of all tenants are not asked", "refused := credits_ceiling_refuses(today);", "refused := NULL;"),
+        ("a pace is kept by nobody", "THEN clock_timestamp() + pause_ms *", "THEN clock_timestamp() + 0 *"),
+        (
+            "the budgets of all tenants are not asked",
+            "refused := credits_ceiling_refuses((statement_timestamp() AT TIME ZONE 'UTC')::date);",
+            "refused := NULL;",
+        ),
         (
             "paid credits are used before gifts",
             "TRUE DESC, l.priority, l.expires_at NULLS LAST, l.category = 'paid', l.id LIMIT 1",
