@@ -140,7 +140,7 @@ class World:
         """How many holds the tenant has, open or closed."""
         found = self.rows(
             "SELECT count(*) FROM credits_hold h JOIN credits_account a ON a.id = h.account_id"
-            " JOIN tenants_tenant t ON t.id = a.owner_id WHERE t.name = %s",
+            " JOIN tenants_tenant t ON t.id = a.owner_id AND a.kind = 'wallet' WHERE t.name = %s",
             [tenant],
         )
         return int(found[0][0])
