@@ -5,7 +5,7 @@ from typing import Any
 from broker_project.control.words import link_to, list_of, moment
 from credits import ledger
 from credits.charges import charges_of
-from credits.models import Allowance, Hold, Lot, Transfer
+from credits.models import TENANT_LEDGER, Allowance, Hold, Lot, Transfer
 from credits.pricing import short_text
 from jobs.models import Job, LateCompletion
 from statemachine.operations import Link, Section
@@ -89,7 +89,9 @@ def entries_of_lot(lot: Lot) -> Section:
 
 def places_of_entry(entry: Transfer) -> Section:
     """Whose it is, and for which job."""
-    tenants = Tenant.objects.filter(pk__in=[side.owner_id for side in (entry.debit, entry.credit) if side.owner_id])
+    # In other ledgers the owner is an upstream account, which may have a tenant's number.
+    sides = (entry.debit, entry.credit) if entry.ledger == TENANT_LEDGER else ()
+    tenants = Tenant.objects.filter(pk__in=[side.owner_id for side in sides if side.owner_id])
     jobs = Job.objects.filter(pk=entry.hold.job_id) if entry.hold is not None else Job.objects.none()
     cells = [["Tenant", link_to(row)] for row in tenants] + [["Job", link_to(row)] for row in jobs]
     return Section("Belongs to", ["What", "Which"], cells)

@@ -4,6 +4,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.urls import reverse
 
+from broker_project.control.money_stories import places_of_entry
 from credits import ledger, upstream_accounts
 from credits.models import Balance, Hold, Reading, Transfer
 from jobs import transitions
@@ -183,3 +184,11 @@ def test_the_standing_of_many_is_one_question(account: UpstreamAccount, django_a
     factories.make_tracked_pool(1, 2, 3)
     with django_assert_num_queries(1):  # type: ignore[operator]
         assert len(standing()) == 4
+
+
+def test_an_entry_of_an_upstream_account_is_not_a_tenants_with_the_same_number() -> None:
+    pool = factories.make_tracked_pool(5)
+    account = pool.accounts.get()
+    Tenant.objects.create(pk=account.pk, name="somebody else")
+    entry = Transfer.objects.get(code="topup")
+    assert not any("somebody else" in str(cell) for row in places_of_entry(entry).cells for cell in row)
