@@ -12,6 +12,7 @@ from jobs.outage import DATABASE_AWAY
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 LATER_SECONDS = 5
+HELD_BY_ANOTHER = {"55P03", "40P01", "57014"}  # lock not available, deadlock, statement cut
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +28,9 @@ def row_by_row(nothing: int | list[Any], postpone: Callable[[Any, int], None] | 
         def take(ids: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             try:
                 return verb(ids, *args, **kwargs)
-            except DATABASE_AWAY:
-                raise
-            except Exception:  # noqa: BLE001  whatever the data of one row provoke, the others go on
+            except Exception as error:  # whatever the data of one row provoke, the others go on
+                if isinstance(error, DATABASE_AWAY) and not _of_a_row(error):
+                    raise
                 if len(ids) > 1:
                     return reduce(add, (take([one], *args, **kwargs) for one in ids), nothing)
                 failed(verb.__name__.strip("_"), ids[0], postpone)
@@ -38,6 +39,11 @@ def row_by_row(nothing: int | list[Any], postpone: Callable[[Any, int], None] | 
         return cast("Verb", take)
 
     return decorate
+
+
+def _of_a_row(error: BaseException) -> bool:
+    """Whether the database is there and only gave up on what somebody else holds."""
+    return getattr(error.__cause__, "pgcode", None) in HELD_BY_ANOTHER
 
 
 def failed(verb: str, row_id: Any, postpone: Callable[[Any, int], None] | None = None) -> None:

@@ -1,12 +1,15 @@
 """One row that the database refuses to move holds up nobody else, at each step that takes a set."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
+from credits import ledger
 from jobs import sweep, transitions
 from jobs.models import Job, JobType
 from tests import db, factories
@@ -81,3 +84,30 @@ def test_an_event_that_is_there_already_holds_up_no_other_expiry() -> None:
         sweep.sweep()
     other.refresh_from_db()
     assert other.state == "failed"
+
+
+def test_a_wallet_that_is_locked_for_long_holds_up_no_other_tenants_end() -> None:
+    jobs = two(factories.make_job_type(factories.make_pool(sessions=2)))
+    transitions.assign(jobs[0].pool_id)
+    for job in jobs:
+        factories.learn(factories.dispatch(job), factories.SUCCESS)
+    locked, let_go = threading.Event(), threading.Event()
+
+    def hold_on() -> None:
+        with transaction.atomic():
+            ledger.lock_wallets([jobs[0].tenant_id])
+            locked.set()
+            let_go.wait(db.RACE_SECONDS)
+
+    holder = db.in_another_connection(hold_on)
+    assert locked.wait(db.RACE_SECONDS)
+    db.execute("SET lock_timeout = '300ms'")
+    try:
+        assert transitions.finish([job.pk for job in jobs]) == 1
+    finally:
+        db.execute("RESET lock_timeout")
+        let_go.set()
+        holder.result(db.RACE_SECONDS)
+    for job in jobs:
+        job.refresh_from_db()
+    assert [job.state for job in jobs] == ["processing", "completed"]
