@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Verdict = Literal["succeeded", "partial", "failed", "not_executed", "unknown"]
+Verdict = Literal["", "succeeded", "partial", "failed", "not_executed", "unknown"]  # "": it goes on
 ErrorClass = Literal["", "rejected", "busy", "auth", "transient"]
+Action = Literal["submit", "poll", "find", "cancel"]  # what an upstream is called for
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +13,8 @@ class Call:
     """All that one call of an upstream needs.
 
     `job` has id, type, attempt, metadata; `tenant` has name; `account` has name, credential, labels, vars.
-    `upstream` is the pool's `upstream` block with the job type's merged over it.
+    `upstream` is what `declared.merged` makes of the pool's and the job type's blocks. `reference` is what the upstream
+    calls the work, empty as long as it has not said it.
     """
 
     key: str  # the dispatch key
@@ -23,13 +25,15 @@ class Call:
     base_url: str
     upstream: dict[str, Any]
     callback_url: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What is known after a call, as two answers kept apart.
 
-    `over`: is the upstream session known to be over? `verdict`: was it executed?
+    `over`: is the upstream session known to be over? `verdict`: was it executed? An empty verdict: it goes on, and
+    `reference` says under which name, `progress` (0 to 1) how far it is.
     `error_class` says whose fault it was: the tenant's (rejected), nobody's (busy), the credential's (auth), the
     connection's or the upstream's (transient). It may accompany `unknown`: a repeat that was refused for being busy.
     `units` is what the upstream says was used, `cost` what it took of the account, in its credits; `usage_problem` says why
@@ -48,4 +52,5 @@ class Outcome:
     error_message: str = ""
     retry_after_ms: int | None = None
     reference: str = ""
+    progress: float | None = None
     elapsed_ms: int = 0
