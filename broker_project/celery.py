@@ -19,7 +19,7 @@ from jobs.redis_transport import Connection
 EVENTS_SECONDS = 0.25
 RECONNECT_SECONDS = 10.0  # the longest pause between two tries; Celery's own grows to half a minute
 logger = logging.getLogger("celery.apps.worker")  # at INFO whatever LOG_LEVEL says: the supervisor reads it
-_sweepers: list[Any] = []  # the sweeper of this process, to be stopped before its calls are drained
+_beside: list[Any] = []  # threads of this process, to be stopped before its calls are drained
 
 
 class _Connection(Connection):
@@ -66,6 +66,7 @@ app.conf.update(
         "jobs.promote": {"queue": "assign"},
         "jobs.dispatch": {"queue": "upstream"},
         "jobs.verify": {"queue": "upstream"},
+        "jobs.cancel_upstream": {"queue": "upstream"},
         "jobs.ask_balances": {"queue": "upstream"},
     },
     worker_prefetch_multiplier=4,
@@ -95,7 +96,7 @@ def _bind_task(task: Any, args: Any, **_kwargs: Any) -> None:
 
 
 class Sweeps(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Every living worker sweeps; one that makes upstream calls also sends what no message told it to send.
+    """Every living worker sweeps; one that makes upstream calls also sends what no message told it to send, and asks.
 
     It begins before the worker has reached the broker, which may be away, and after its processes were forked.
     """
@@ -103,12 +104,15 @@ class Sweeps(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = {"celery.worker.components:Pool"}
 
     def start(self, worker: Any) -> None:
+        from jobs.asker import Asker
         from jobs.sweep import Sweeper
         from statemachine.actors import name_process
 
         name_process(f"worker:{worker.hostname}")
-        _sweepers.append(Sweeper(with_calls="upstream" in worker.app.amqp.queues.consume_from))
-        _sweepers[-1].start()
+        makes_calls = "upstream" in worker.app.amqp.queues.consume_from
+        _beside.extend([Sweeper(with_calls=makes_calls), *([Asker()] if makes_calls else [])])
+        for thread in _beside:
+            thread.start()
         logger.info("%s sweeps.", worker.hostname)
 
 
@@ -139,8 +143,8 @@ def _land(**_kwargs: Any) -> None:
     """Warm shutdown: calls in flight may end; their findings are written before the process goes."""
     from jobs import calls
 
-    for sweeper in _sweepers:
-        sweeper.stop()
+    for thread in _beside:
+        thread.stop()
     calls.drain()
 
 

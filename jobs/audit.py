@@ -84,6 +84,16 @@ WAYS = {
         SELECT 'attempt ' || id AS subject, 'neither' AS found, 'a lease, or a time to look at it' AS expected
         FROM jobs_attempt WHERE ended_at IS NULL AND lease_until IS NULL AND look_at IS NULL
     """,
+    "P3.what_is_due_is_asked_for": """
+        SELECT 'attempt ' || id AS subject, 'due since ' || LEAST(look_at, cancel_at) AS found,
+               'asked for, or cancelled, by now' AS expected
+        FROM jobs_attempt
+        WHERE ended_at IS NULL AND LEAST(look_at, cancel_at) < statement_timestamp() - interval '1 day'
+    """,
+    "P3.accepted_attempt_is_asked_not_leased": f"""
+        SELECT 'attempt ' || id AS subject, 'leased by ' || holder AS found, 'no lease: its call was answered' AS expected
+        FROM jobs_attempt WHERE ended_at IS NULL AND phase = '{ACCEPTED}' AND lease_until IS NOT NULL
+    """,
     "P6.job_with_a_turn_is_not_waiting_for_a_time": """
         SELECT 'job ' || id AS subject, due_at AS found, 'no due time' AS expected
         FROM jobs_job WHERE state = 'pending' AND turn IS NOT NULL AND due_at IS NOT NULL

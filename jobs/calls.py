@@ -11,11 +11,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from jobs import transitions
-from jobs.findings import Finding, Flight
+from jobs import asking, callbacks, transitions
+from jobs.findings import Finding
+from jobs.flight import Flight
 from jobs.queries import attempts
 from pool.secrets import SecretUnreadable, open_credential
-from upstream.calls import Call, ErrorClass, Outcome
+from upstream.calls import Action, Call, ErrorClass, Outcome
 from upstream.loop import CallLoop, NotAcceptingError
 
 logger = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ _setup = threading.Lock()
 _loop: "CallLoop[FlightKey] | None" = None
 _flying: dict["FlightKey", Flight] = {}
 
-FlightKey = tuple[int, int]  # attempt id, fence
+FlightKey = tuple[int, int, Action]  # attempt id, fence, what it is called for
 
 
 def holder() -> str:
@@ -38,18 +39,29 @@ def dispatch(job_ids: Sequence[UUID]) -> None:
 
 
 def verify(job_ids: Sequence[UUID]) -> None:
-    """Finds out what became of these doubted calls, sending those again that the upstream deduplicates."""
+    """Asks what became of these calls, sending those again that the upstream deduplicates."""
     leased_at = time.monotonic()
-    send(transitions.verify(job_ids, holder()), leased_at)
+    send(asking.verify(job_ids, holder()), leased_at)
+
+
+def cancel_upstream(job_ids: Sequence[UUID]) -> None:
+    """Asks the upstream to cancel what runs of these jobs."""
+    send(asking.cancel_upstream(job_ids), time.monotonic())
+
+
+def in_flight() -> int:
+    """Calls of this process that are under way or not recorded yet."""
+    return len(_flying)
 
 
 def send(flights: Sequence[Flight], leased_at: float) -> None:
     """Starts the calls and returns at once; `leased_at` is the monotonic time before their leases were taken.
 
-    A call that cannot even be built is a finding of its own, and keeps none of the others from being sent.
+    What is only asked has no lease: whoever asks a second time changes nothing. A call that cannot even be built is a
+    finding of its own, and keeps none of the others from being sent.
     """
     for flight in flights:
-        key = (flight.attempt_id, flight.fence)
+        key = (flight.attempt_id, flight.fence, flight.action)
         _flying[key] = flight
         try:
             _start(key, flight, leased_at)
@@ -61,7 +73,7 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 
 def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
-        loop().start(key, _call(flight), repeat=flight.repeat, leased_at=leased_at)
+        loop().start(key, call_of(flight), flight.action, repeat=flight.repeat, leased_at=leased_at)
     except (SecretUnreadable, ValueError) as error:
         _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
     except NotAcceptingError as error:
@@ -85,16 +97,18 @@ def drain() -> None:
 
 def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) -> Outcome:
     """Nothing went out this time; an earlier sending of the same key keeps its outcome unknown."""
+    unknown = flight.repeat or flight.action != "submit"
     return Outcome(
-        over=not flight.repeat,
-        verdict="unknown" if flight.repeat else "not_executed",
+        over=not unknown,
+        verdict="unknown" if unknown else "not_executed",
         error_class=error_class,
         error_code=code,
         error_message=message,
     )
 
 
-def _call(flight: Flight) -> Call:
+def call_of(flight: Flight) -> Call:
+    """All that a call of this flight's upstream needs. Raises SecretUnreadable."""
     row = flight.row
     return Call(
         key=row["dispatch_key"],
@@ -108,14 +122,16 @@ def _call(flight: Flight) -> Call:
             "vars": row["vars"],
         },
         base_url=row["base_url"] or row["pool_upstream"].get("base_url", ""),
-        upstream={**row["pool_upstream"], **row["type_upstream"]},
+        upstream=flight.upstream,
+        callback_url=callbacks.address(flight),
+        reference=row["reference"],
     )
 
 
 def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
     """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts."""
     try:
-        transitions.learn([Finding(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
+        transitions.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
     finally:
         connection.close()
     for key, _ in outcomes:
@@ -123,9 +139,9 @@ def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
 
 
 def _renew(keys: Sequence[FlightKey]) -> set[FlightKey]:
-    """On the loop's heartbeat thread: one statement for all calls in flight."""
+    """On the loop's heartbeat thread: one statement for all calls that have a lease."""
     try:
-        kept = attempts.renew(keys, settings.LEASE_SECONDS)
+        kept = attempts.renew([(attempt_id, fence) for attempt_id, fence, _ in keys], settings.LEASE_SECONDS)
     finally:
         connection.close()
     return {key for key in keys if key[0] in kept}

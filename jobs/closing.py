@@ -91,11 +91,12 @@ def give_back_to_accounts(attempts: Sequence[Row], why: str) -> None:
     )
 
 
-def request_cancel(job_id: UUID) -> None:
-    """A processing job is asked to stop; its attempt's end decides."""
-    Job.objects.filter(pk=job_id, state="processing", cancel_requested_at=None).update(
+def request_cancel(job_id: UUID) -> bool:
+    """A processing job is asked to stop; its attempt's end decides. False when it was asked before, or does not run."""
+    asked = Job.objects.filter(pk=job_id, state="processing", cancel_requested_at=None).update(
         cancel_requested_at=Now(), version=F("version") + 1
     )
+    return bool(asked)
 
 
 def _complete(cases: list[Row]) -> int:

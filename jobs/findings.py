@@ -1,16 +1,16 @@
-"""A flight is an attempt on its way to the upstream; a finding is what became known of it."""
+"""A finding is what became known of a flight, and what follows for its attempt and its session."""
 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
-from uuid import UUID
 
 from credits import pricing
-from jobs.states import PROVEN, UNKNOWN
-from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY, OPERATOR, pause_ms
-from statemachine.sql import Row
+from jobs import inquiry
+from jobs.flight import Flight
+from jobs.states import NOT_EXECUTED, PROVEN, UNKNOWN
+from jobs.verdicts import OPERATOR, pause_ms
 from upstream.calls import Outcome
 
 BUSY_REST_MS = 1_000
@@ -21,45 +21,23 @@ LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we 
 
 
 @dataclass(frozen=True)
-class Flight:
-    """An open attempt with all that its call, its lease and its end need. `row` is one of `queries.flights`."""
-
-    attempt_id: int
-    fence: int
-    job_id: UUID
-    resource_id: int
-    row: Row
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether the upstream deduplicates by the dispatch key, so that the same attempt may be sent again."""
-        return bool(self.row["type_upstream"].get("submit", {}).get("idempotent", False))
-
-    @property
-    def may_send_again(self) -> bool:
-        """Whether an unknown outcome may be found out by sending the same key once more."""
-        attempts = int({**DEFAULT_RETRY, **self.row["retry"]}["attempts"])
-        return self.idempotent and self.row["sendings"] <= attempts and self.row["crashes"] < CRASH_BUDGET
-
-    @property
-    def waited_out(self) -> bool:
-        """Whether max_runtime has passed since it was last sent, so that the upstream session is certainly over."""
-        return bool(self.row["waited_out"])
-
-    @property
-    def repeat(self) -> bool:
-        """Whether its key may have been received before."""
-        return int(self.row["sendings"]) > 1
-
-
-@dataclass(frozen=True)
 class Finding:
-    """What is now known of a flight, and from whom (`answer`, `lost`, `waited`, `operator`). `said` is kept with it."""
+    """What is now known of a flight, and from where: its `answer`, a `poll`, `find`, `cancel`, `callback`, or without
+    the upstream: `lost`, `waited`, `operator`. `said` is kept with it.
+    """
 
     flight: Flight
     outcome: Outcome
     kind: str = "answer"
     said: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_answer(cls, flight: Flight, outcome: Outcome) -> "Finding":
+        """What came back from a call. That there is no such key is not believed as long as it may be on its way."""
+        early = outcome.verdict == NOT_EXECUTED and flight.row["age_ms"] < flight.ways.find_after_ms
+        if flight.action == "find" and early:
+            outcome = replace(outcome, over=False, verdict="unknown", error_code="missing_early")
+        return cls(flight, outcome, "answer" if flight.action == "submit" else flight.action)
 
     @classmethod
     def worker_lost(cls, flight: Flight) -> "Finding":
@@ -90,9 +68,31 @@ class Finding:
 
     @property
     def ends(self) -> bool:
-        """Whether the session is to be let go: it is over, and there is nothing to find out by sending again."""
+        """Whether the session is to be let go: it is over, and there is nothing to find out any more."""
         unknown = self.outcome.verdict == UNKNOWN
-        return self.outcome.over and not (unknown and self.kind == "answer" and self.flight.may_send_again)
+        return self.outcome.over and not (unknown and self.kind == "answer" and self.flight.way != "wait")
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the upstream says that it has the work, and is not done."""
+        return not self.ends and self.outcome.verdict == "" and self.kind != "cancel"
+
+    @property
+    def doubts(self) -> bool:
+        """Whether its outcome is unknown now. Only what we asked makes it so, not what we are told."""
+        return not self.ends and self.outcome.verdict == UNKNOWN and self.kind not in ("cancel", "callback")
+
+    @property
+    def asked(self) -> bool:
+        """Whether the upstream was asked for it."""
+        return self.kind in ("poll", "find")
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it tells more than is known; of a thousand polls that say "still running" one is kept."""
+        row = self.flight.row
+        same = row["verdict"] == self.outcome.verdict and row["error_code"] == self.outcome.error_code
+        return self.ends or not (self.asked and row["phase"] == "accepted" and same)
 
     def evidence(self) -> dict[str, Any]:
         """The row that is kept whoever comes late."""
@@ -131,18 +131,63 @@ class Finding:
         except pricing.PriceError as error:
             return None, f"cost: {error}"
 
-    def doubt(self) -> dict[str, Any]:
-        """When to look again: after a pause where it may be sent again, else when max_runtime is over."""
-        row = self.flight.row
-        pause = pause_ms(row["retry"], row["sendings"] - 1) if self.flight.may_send_again else None
+    def going(self) -> dict[str, Any]:
+        """What is known of work that goes on, and when it is asked for: in its time, or when max_runtime is over."""
+        answered = self.kind != "callback"
+        reference = _storable(self.outcome.reference) or self.flight.row["reference"]
+        known = {**self.flight.row, "reference": reference, "phase": "accepted", "asks_failed": 0}
+        may_be_asked = inquiry.way(known, self.flight.ways, may_send_again=False) != "wait"
         return {
-            "id": self.flight.attempt_id,
-            "fence": self.flight.fence,
+            **self.named(),
+            "answered": answered,
+            "asked": self.asked,
+            "reference": reference,
+            "progress": _storable(self.outcome.progress),
+            "pause_ms": inquiry.pause_ms(self.flight.ways, 0) if may_be_asked else None,
+            "max_runtime_ms": self.flight.row["max_runtime_ms"],
+        }
+
+    def doubt(self) -> dict[str, Any]:
+        """When to look again: after a pause where it can be found out, else when max_runtime is over."""
+        return {
+            **self.named(),
+            "asked": self.asked,
             "error_code": _storable(self.outcome.error_code)[:LONGEST_CODE],
             "error_message": _storable(self.outcome.error_message),
-            "pause_ms": 0 if self.kind == "lost" and pause is not None else pause,
-            "max_runtime_ms": row["max_runtime_ms"],
+            "pause_ms": self._pause_ms(),
+            "max_runtime_ms": self.flight.row["max_runtime_ms"],
         }
+
+    def _pause_ms(self) -> int | None:
+        row = self.flight.row
+        if self.asked:
+            early_ms = (
+                self.flight.ways.find_after_ms - row["age_ms"] if self.outcome.error_code == "missing_early" else 0
+            )
+            failed = inquiry.pause_ms(self.flight.ways, row["asks_failed"], self.outcome.retry_after_ms)
+            return max(1, math.ceil(early_ms)) if early_ms > 0 else failed
+        way = self.flight.way
+        if way == "wait":
+            return None
+        if self.kind == "lost":
+            return 0
+        return pause_ms(row["retry"], row["sendings"] - 1) if way == "submit" else inquiry.FIRST_FIND_MS
+
+    @property
+    def taken(self) -> bool:
+        """Whether the upstream took the wish to cancel, or showed that it has nothing to cancel any more."""
+        return not self.ends and self.outcome.verdict != UNKNOWN
+
+    @property
+    def asks_rest_ms(self) -> int:
+        """How long the account is not to be asked, because it was asked too much."""
+        if not self.asked or self.outcome.error_class != "busy":
+            return 0
+        return min(max(self.outcome.retry_after_ms or 0, BUSY_REST_MS), LONGEST_REST_MS)
+
+    def named(self) -> dict[str, Any]:
+        """The attempt, with the fence that must still stand."""
+        return {"id": self.flight.attempt_id, "fence": self.flight.fence}
 
     def rest_ms(self) -> int:
         """How long the session rests before its next job; 0: it is free at once. Retry-After is never shortened."""

@@ -14,7 +14,7 @@ from django.dispatch import receiver
 from credits import reviews as holds
 from jobs import redis_hints, wakes
 from jobs.queries import affording, claim, line, missed
-from jobs.signals import attempt_doubted, attempt_ended, completion_late, job_moved
+from jobs.signals import attempt_doubted, attempt_ended, attempt_told, cancel_wanted, completion_late, job_moved
 from jobs.states import JOB
 from jobs.transitions import REVIEW_SECONDS
 from pool.signals import resource_moved
@@ -83,7 +83,15 @@ FLOW = (
     # task        after                                             woken with          found by the sweep
     Step("unassign", (), _jobs, lambda: _set(missed.jobs_to_unassign())),
     Step("doubt", (), _jobs, lambda: _set(missed.jobs_to_doubt())),
-    Step("verify", ("attempt doubted",), _jobs, lambda: _set(missed.jobs_to_verify()), at="look_at", needs_calls=True),
+    Step(
+        "verify",
+        ("attempt doubted", "attempt told"),
+        _jobs,
+        lambda: _set(missed.jobs_to_verify()),
+        at="look_at",
+        needs_calls=True,
+    ),
+    Step("cancel_upstream", ("cancel wanted",), _jobs, lambda: _set(missed.jobs_to_cancel()), needs_calls=True),
     Step("finish", ("attempt ended",), _jobs, lambda: _set(missed.jobs_to_finish())),
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
@@ -147,6 +155,16 @@ def _attempt_ended(rows: Rows, **_kwargs: Any) -> None:
 @receiver(attempt_doubted)
 def _attempt_doubted(rows: Rows, **_kwargs: Any) -> None:
     happened("attempt doubted", rows)
+
+
+@receiver(attempt_told)
+def _attempt_told(rows: Rows, **_kwargs: Any) -> None:
+    happened("attempt told", rows)
+
+
+@receiver(cancel_wanted)
+def _cancel_wanted(rows: Rows, **_kwargs: Any) -> None:
+    happened("cancel wanted", rows)
 
 
 @receiver(completion_late)

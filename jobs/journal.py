@@ -37,6 +37,11 @@ def doubted(attempts: Sequence[Mapping[str, Any]], codes: Mapping[int, str]) -> 
         _note(logging.WARNING, "outcome unknown, to be found out: %s", code or "no answer", row, code=code)
 
 
+def overdue(attempt: Mapping[str, Any]) -> None:
+    """An attempt (`attempt_id`, `job_id`) that its upstream still works at when max_runtime is over."""
+    _note(logging.WARNING, "runs longer than its type says: %s", "max_runtime", {**attempt, "id": attempt["job_id"]})
+
+
 def surfaced(case: Mapping[str, Any], booked: str) -> None:
     """A success that came after its run had ended without one."""
     _note(logging.WARNING, "late completion: %s", booked, case)

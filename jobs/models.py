@@ -186,9 +186,13 @@ class Attempt(models.Model):
     holder = models.TextField(blank=True, help_text="The worker that calls.")
     lease_until = models.DateTimeField(null=True)
     sendings = models.PositiveIntegerField(default=0, help_text="How often the same dispatch key was sent.")
-    look_at = models.DateTimeField(
-        null=True, help_text="When an unknown outcome, or a failed finish, is looked at again."
-    )
+    look_at = models.DateTimeField(null=True, help_text="When it is asked for, or a failed finish is looked at again.")
+    asked_at = models.DateTimeField(null=True, help_text="When its outcome was last asked for, whatever came of it.")
+    asks_failed = models.PositiveIntegerField(db_default=0, help_text="Askings in a row that told nothing.")
+    progress = models.FloatField(null=True, help_text="0 to 1, as the upstream says.")
+    told_at = models.DateTimeField(null=True, help_text="When the upstream called back to say that there is news.")
+    cancel_at = models.DateTimeField(null=True, help_text="When the upstream is asked to cancel it.")
+    cancels = models.PositiveIntegerField(db_default=0, help_text="How often it was asked to.")
     opened_at = models.DateTimeField(db_default=Now())
     called_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)

@@ -88,6 +88,7 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "unassign": transitions.unassign,
     "doubt": transitions.doubt,
     "verify": calls.verify,
+    "cancel_upstream": calls.cancel_upstream,
     "finish": transitions.finish,
     "expire": transitions.expire,
     "release": sessions.release,

@@ -33,6 +33,11 @@ def verify(job_ids: list[str]) -> None:
     calls.verify(_uuids(job_ids))
 
 
+@shared_task(name="jobs.cancel_upstream")
+def cancel_upstream(job_ids: list[str]) -> None:
+    calls.cancel_upstream(_uuids(job_ids))
+
+
 @shared_task(name="jobs.finish")
 def finish(job_ids: list[str]) -> None:
     transitions.finish(_uuids(job_ids))

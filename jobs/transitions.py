@@ -16,12 +16,13 @@ from django.db import transaction
 from credits import ledger
 from jobs import affording, closing, journal, replays, telling, turns
 from jobs.alone import row_by_row
-from jobs.findings import Finding, Flight
+from jobs.findings import Finding
+from jobs.flight import Flight
 from jobs.models import Job
 from jobs.outage import DATABASE_AWAY
-from jobs.queries import attempts, claim, endings, flights, late, postponing
-from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, completion_late
-from jobs.states import JOB
+from jobs.queries import ask_budget, attempts, claim, endings, flights, late, postponing
+from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, cancel_wanted, completion_late
+from jobs.states import JOB, UNKNOWN
 from pool import transitions as sessions
 from pool.states import RESOURCE
 from statemachine.sql import Row, tell
@@ -111,39 +112,20 @@ def dispatch(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
         return flights.opened([attempt["id"] for attempt in begun])
 
 
-@row_by_row([], postponing.verify)
-def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
-    """PROCESSING stays PROCESSING: doubted attempts that are due are found out, or waited out.
-
-    Where the upstream deduplicates, the same attempt is sent again: same key, same session, new fence; the caller sends
-    what is returned. Elsewhere, or with no sendings left, max_runtime has passed when it is due: the session is over,
-    the outcome stays unknown. Locks attempts, then sessions; a second caller finds nothing due.
-    """
-    with transaction.atomic():
-        due = flights.doubted(job_ids)
-        again = [flight.attempt_id for flight in due if flight.may_send_again]
-        begun = attempts.begin_again(again, holder, settings.LEASE_SECONDS)
-        waiting = [flight for flight in due if not flight.may_send_again]
-        _end([Finding.waited_out(flight) for flight in waiting if flight.waited_out])
-        # Meant to be sent again, but by now it may not be (a policy changed, its workers died): then it is waited out.
-        attempts.doubt([Finding.still_unknown(flight).doubt() for flight in waiting if not flight.waited_out])
-        return flights.opened([attempt["id"] for attempt in begun])
-
-
 def learn(findings: Sequence[Finding]) -> None:
     """PROCESSING stays PROCESSING: what the upstream answered is kept; sessions known to be over are let go at once.
 
-    Evidence is appended unfenced; ends and doubts name the fence, so a late writer changes nothing; a success that it
-    brings is remembered, and `late.book` draws what it means. Locks attempts, then sessions. The hand-off to the next job
-    and the accounting of this one follow side by side.
+    Evidence is appended unfenced; ends, news and doubts name the fence, so a late writer changes nothing; a success that
+    it brings is remembered, and `late.book` draws what it means. Locks attempts, then sessions, or accounts that want to
+    be asked less. The hand-off to the next job and the accounting of this one follow side by side.
     """
     with transaction.atomic():
-        attempts.append_evidence([finding.evidence() for finding in findings])
-        ended = _end([finding for finding in findings if finding.ends])
-        doubted = attempts.doubt([finding.doubt() for finding in findings if not finding.ends])
-        codes = {finding.flight.attempt_id: finding.outcome.error_code for finding in findings}
-        journal.doubted(doubted, codes)
-        announce_attempts(attempt_doubted, doubted)
+        attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
+        ended = end([finding for finding in findings if finding.ends])
+        attempts.go_on([finding.going() for finding in findings if finding.goes_on])
+        _doubt([finding for finding in findings if finding.doubts])
+        attempts.cancel_asked([finding.named() for finding in findings if finding.kind == "cancel" and finding.taken])
+        ask_budget.rest({f.flight.row["account_id"]: f.asks_rest_ms for f in findings if f.asks_rest_ms})
         # Last, since it may wait for another who brings the same: that one then waits for none of our locks.
         missed = [finding.late() for finding in findings if finding.proven and finding.flight.attempt_id not in ended]
         announce_attempts(completion_late, late.remember(missed))
@@ -157,11 +139,8 @@ def doubt(job_ids: Sequence[UUID]) -> int:
     """
     with transaction.atomic():
         endings.lock(job_ids)
-        lost = [Finding.worker_lost(flight) for flight in flights.lapsed(job_ids)]
-        doubted = attempts.doubt([finding.doubt() for finding in lost])
-        journal.doubted(doubted, {finding.flight.attempt_id: finding.outcome.error_code for finding in lost})
+        doubted = _doubt([Finding.worker_lost(flight) for flight in flights.lapsed(job_ids)])
         endings.count_crashes([attempt["job_id"] for attempt in doubted])
-        announce_attempts(attempt_doubted, doubted)
     return len(doubted)
 
 
@@ -212,15 +191,16 @@ def expire(job_ids: Sequence[UUID]) -> int:
 def cancel(job_id: UUID) -> bool:
     """PENDING, ASSIGNED → CANCELLED: the upstream was not called; all is given back. True when it was cancelled now.
 
-    A processing job only gets `cancel_requested_at`: its end decides. Locks job, attempt, session, balance; whoever moves
-    the job at the same time waits at it and finds it cancelled, or has won, and then it is cancelled as it stands.
+    A processing job only gets `cancel_requested_at`, and its upstream is asked to stop: what that does decides. Locks
+    job, attempt, session, balance; whoever moves the job at the same time waits at it and finds it cancelled, or has
+    won, and then it is cancelled as it stands.
     """
     with transaction.atomic():
         endings.lock([job_id])
         abandoned = _abandon([job_id], "cancelled")
         cancelled = closing.give_up("cancel", [job_id], code="cancelled", message="cancelled on request")
-        if not cancelled:
-            closing.request_cancel(job_id)
+        if not cancelled and closing.request_cancel(job_id):
+            announce_attempts(cancel_wanted, attempts.want_cancel(job_id))
         closing.give_back_to_accounts(abandoned, "cancelled")  # after the tenant's balance, as everywhere
         return bool(cancelled)
 
@@ -272,8 +252,23 @@ def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
     return abandoned
 
 
-def _end(findings: Sequence[Finding]) -> set[int]:
-    """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing. Ids of the ended."""
+def _doubt(findings: Sequence[Finding]) -> list[Row]:
+    """Marks outcomes as unknown; rows are those of which it is unknown now, or still. Whoever polls looks by itself."""
+    doubted = attempts.doubt([finding.doubt() for finding in findings])
+    new = {
+        f.flight.attempt_id: f.outcome.error_code for f in findings if not f.asked or f.flight.row["verdict"] != UNKNOWN
+    }
+    journal.doubted([attempt for attempt in doubted if attempt["id"] in new], new)
+    sent = {finding.flight.attempt_id for finding in findings if not finding.asked}
+    announce_attempts(attempt_doubted, [attempt for attempt in doubted if attempt["id"] in sent])
+    return doubted
+
+
+def end(findings: Sequence[Finding]) -> set[int]:
+    """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing. Ids of the ended.
+
+    Within the caller's transaction; locks attempts, then sessions.
+    """
     by_id = {finding.flight.attempt_id: finding for finding in findings}
     ended = attempts.end([finding.end() for finding in findings])
     resting: dict[int, list[Mapping[str, Any]]] = {}

@@ -52,6 +52,9 @@ class UpstreamAccount(models.Model):
         blank=True,
         help_text="Since when it pays by attempt of what it has at its provider. Empty: not tracked.",
     )
+    ask_after = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Its budget of polls: spent up to this time."
+    )
     declared = models.JSONField(default=dict, blank=True, help_text="As in the configuration file, without secrets.")
     created_at = models.DateTimeField(db_default=Now())
 

@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from credits import ledger, upstream_accounts
 from jobs import admission, transitions
-from jobs.findings import Finding, Flight
+from jobs.findings import Finding
+from jobs.flight import Flight
 from jobs.models import Attempt, Job, JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from tenants.models import Tenant
@@ -142,7 +143,7 @@ def dispatch(job: Job) -> Flight:
 
 def learn(flight: Flight, outcome: Outcome) -> None:
     """What a worker does when the upstream has answered."""
-    transitions.learn([Finding(flight, outcome)])
+    transitions.learn([Finding.of_answer(flight, outcome)])
 
 
 def end(job: Job, outcome: Outcome) -> Job:

@@ -1,11 +1,13 @@
 """Calls in flight live on an event loop, on a thread of its own beside the worker; a call costs a coroutine.
 
 Three threads: `calls` makes them, `outcomes` hands in what came of them, `leases` keeps their leases alive. A call
-whose lease is lost, or could not be renewed in time, is cancelled before anyone else may take the lease.
+whose lease is lost, or could not be renewed in time, is cancelled before anyone else may take the lease. Only what
+starts work has a lease; what asks about it may be asked by anybody.
 """
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -14,8 +16,8 @@ from typing import Final, Generic, TypeVar
 
 import uvloop
 
-from upstream.adapters import Adapter, UnknownAdapterError, adapter
-from upstream.calls import Call, Outcome
+from upstream.adapters import Adapter, UnknownAdapterError, adapter, make
+from upstream.calls import Action, Call, Outcome
 from upstream.mapping import not_sent
 from upstream.outcomes import OutcomeWriter
 
@@ -33,12 +35,13 @@ class NotAcceptingError(RuntimeError):
 
 
 class _InFlight:
-    """A call from its start until its outcome is recorded; its lease is renewed as long."""
+    """A call from its start until its outcome is recorded; its lease, if it has one, is renewed as long."""
 
-    __slots__ = ("call", "ended", "lost", "repeat", "safe_until", "task")
+    __slots__ = ("action", "call", "ended", "lost", "repeat", "safe_until", "task")
 
-    def __init__(self, call: Call, repeat: bool, safe_until: float) -> None:
+    def __init__(self, call: Call, action: Action, repeat: bool, safe_until: float) -> None:
         self.call = call
+        self.action = action
         self.repeat = repeat
         self.safe_until = safe_until
         self.task: asyncio.Task[None] | None = None
@@ -76,18 +79,21 @@ class CallLoop(Generic[K]):
         """Calls that run, and those whose outcome is not recorded yet."""
         return len(self._calls)
 
-    def start(self, key: K, call: Call, repeat: bool = False, leased_at: float | None = None) -> bool:
+    def start(
+        self, key: K, call: Call, action: Action = "submit", *, repeat: bool = False, leased_at: float | None = None
+    ) -> bool:
         """Begins a call and returns at once; False if one with this key is in flight already.
 
         `leased_at`: time.monotonic() when the lease was taken, if that was noticeably before. Raises NotAcceptingError.
         """
         since = time.monotonic() if leased_at is None else leased_at
+        safe_until = since + self._patience if action == "submit" else math.inf
         with self._changed:
             if not self._accepting:
                 raise NotAcceptingError("this worker takes no more calls")
             if key in self._calls:
                 return False
-            entry = self._calls[key] = _InFlight(call, repeat, since + self._patience)
+            entry = self._calls[key] = _InFlight(call, action, repeat, safe_until)
             loop = self._started()
         loop.call_soon_threadsafe(self._begin, key, entry)
         return True
@@ -168,7 +174,7 @@ class CallLoop(Generic[K]):
 
     async def _make(self, key: K, entry: _InFlight) -> None:
         try:
-            outcome = await self._submit(entry.call, entry.repeat)
+            outcome = await self._call(entry)
         except asyncio.CancelledError:
             outcome = _unknown(entry.lost or "worker_stopped", "the call was given up before it was answered")
         except Exception as error:  # noqa: BLE001 - an adapter's fault must not take the attempt's outcome with it
@@ -178,14 +184,15 @@ class CallLoop(Generic[K]):
         entry.ended = True
         self._writer.put(key, outcome)
 
-    async def _submit(self, call: Call, repeat: bool) -> Outcome:
+    async def _call(self, entry: _InFlight) -> Outcome:
+        call = entry.call
         name = str(call.upstream.get("adapter") or "http")
         if name not in self._adapters:
             try:
                 self._adapters[name] = adapter(name)
             except UnknownAdapterError as error:
-                return not_sent(str(error), call, repeat)
-        return await self._adapters[name].submit(call, repeat)
+                return not_sent(str(error), call, entry.repeat or entry.action != "submit")
+        return await make(self._adapters[name], entry.action, call, entry.repeat)
 
     def _cancel(self, entry: _InFlight, why: str) -> None:
         if entry.ended or entry.lost or self._loop is None:
@@ -206,7 +213,7 @@ class CallLoop(Generic[K]):
         beat = pause = self._lease_seconds / BEATS_PER_LEASE
         while not self._stopping.wait(pause):
             with self._changed:
-                entries = dict(self._calls)
+                entries = {key: entry for key, entry in self._calls.items() if entry.action == "submit"}
             pause = beat if not entries or self._beat(entries) else beat / BEATS_PER_LEASE
 
     def _beat(self, entries: dict[K, _InFlight]) -> bool:
@@ -225,9 +232,10 @@ class CallLoop(Generic[K]):
 
 
 def _unsent(entry: _InFlight) -> Outcome:
+    unknown = entry.repeat or entry.action != "submit"
     return Outcome(
-        over=not entry.repeat,
-        verdict="unknown" if entry.repeat else "not_executed",
+        over=not unknown,
+        verdict="unknown" if unknown else "not_executed",
         error_class="transient",
         status=None,
         units=None,

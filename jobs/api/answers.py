@@ -96,7 +96,7 @@ def _job_document(row: Row, refunded: int) -> dict[str, Any]:
         "cancel_requested": row["cancel_requested_at"] is not None,
         "waiting_for": waiting_for(row),
         "queue": _queue(row),
-        "progress": None,
+        "progress": row["progress"],
         "result": row["result"] if has_result else None,
         "result_url": f"{address}/result" if has_result else None,
         "error": row["error"],

@@ -23,7 +23,7 @@ def json_object(request: HttpRequest) -> dict[str, Any]:
 
     Raises BodyTooLarge, Malformed, InvalidFields (not an object, nested too deep, NUL, half a surrogate, infinity).
     """
-    body = _parsed(_bytes(request))
+    body = _parsed(raw_body(request))
     if not isinstance(body, dict):
         raise InvalidFields([InvalidField("", "the body must be a JSON object")])
     _check_values(body)
@@ -49,7 +49,8 @@ def idempotency_key(request: HttpRequest) -> str | None:
     return key
 
 
-def _bytes(request: HttpRequest) -> bytes:
+def raw_body(request: HttpRequest) -> bytes:
+    """The body as sent. Raises BodyTooLarge."""
     limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
     try:
         if int(request.META.get("CONTENT_LENGTH") or 0) > limit:

@@ -149,6 +149,18 @@ cancel = _operation(
     (_JOB, _RETRY, _TAG),
     operation_id="cancel_job",
 )
+callback = _operation(
+    "News of an attempt, told by its upstream",
+    {204: OpenApiResponse(description="Taken; told twice it changes nothing.")},
+    (404, 413),
+    (
+        OpenApiParameter("attempt", str, "path"),
+        OpenApiParameter("token", str, "path", description="Of the address that the attempt was sent with."),
+    ),
+    body=d.AnyJson,
+    auth=[],
+    operation_id="upstream_callback",
+)
 moves = _operation("History of a job", {200: d.Moves}, (404,), (_JOB,), operation_id="list_job_moves")
 replay = _operation(
     "Run a failed or cancelled job again",

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from jobs.api import account, jobs, probes
+from jobs.api import account, jobs, probes, upstream
 
 urlpatterns = [
     path("v1/jobs", jobs.Jobs.as_view()),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("v1/balance", account.Balance.as_view()),
     path("v1/job-types", account.JobTypes.as_view()),
     path("v1/pools", account.Pools.as_view()),
+    path("v1/upstream/<str:attempt>/<str:token>", upstream.Callback.as_view()),
     path("healthz", probes.healthz),
     path("readyz", probes.readyz),
     path("metrics", probes.numbers),

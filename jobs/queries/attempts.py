@@ -1,11 +1,11 @@
-"""Writing to attempts in sets: calls begun, leases renewed, evidence, ends and doubts. All but evidence is fenced."""
+"""Writing to attempts in sets: calls begun, leases renewed, evidence, news, ends and doubts. All but evidence is fenced."""
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from jobs.states import CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
+from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
 
 _BEGIN = f"""
@@ -44,6 +44,7 @@ _LOCK = "SELECT id FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORD
 
 _END = f"""
 UPDATE jobs_attempt a SET phase = '{ENDED}', ended_at = clock_timestamp(), lease_until = NULL, look_at = NULL,
+       cancel_at = NULL,
        verdict = v.verdict, error_class = v.error_class, error_code = v.error_code, error_message = v.error_message,
        retry_after_ms = v.retry_after_ms, units = v.units, reported_cost = v.reported_cost,
        usage_problem = v.usage_problem, result = v.result, reference = v.reference
@@ -53,15 +54,60 @@ FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, verdict text, e
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.resource_id, a.fence"""
 
+# A call that was answered needs its lease no more; from then on the upstream is asked.
+_GO_ON = f"""
+UPDATE jobs_attempt a SET phase = CASE WHEN v.answered THEN '{ACCEPTED}' ELSE a.phase END,
+       lease_until = CASE WHEN v.answered THEN NULL ELSE a.lease_until END,
+       holder = CASE WHEN v.answered THEN '' ELSE a.holder END,
+       verdict = CASE WHEN v.answered THEN '' ELSE a.verdict END,
+       error_code = CASE WHEN v.answered THEN '' ELSE a.error_code END,
+       error_message = CASE WHEN v.answered THEN '' ELSE a.error_message END,
+       asks_failed = 0, asked_at = CASE WHEN v.asked THEN clock_timestamp() ELSE a.asked_at END,
+       reference = COALESCE(NULLIF(v.reference, ''), a.reference), progress = GREATEST(v.progress, a.progress),
+       look_at = CASE WHEN NOT v.answered THEN a.look_at
+                      WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.max_runtime_ms / 1000.0)
+                      WHEN a.told_at IS NOT NULL AND a.asked_at IS NULL AND NOT v.asked THEN clock_timestamp()
+                      ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, answered boolean, asked boolean, reference text,
+     progress double precision, pause_ms bigint, max_runtime_ms bigint)
+WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
+RETURNING a.id, a.job_id, a.look_at"""
+
 _DOUBT = f"""
 UPDATE jobs_attempt a SET verdict = '{UNKNOWN}', lease_until = NULL, holder = '', error_class = '',
+       asked_at = CASE WHEN v.asked THEN clock_timestamp() ELSE a.asked_at END,
+       asks_failed = CASE WHEN v.asked THEN a.asks_failed + 1 ELSE a.asks_failed END,
        error_code = v.error_code, error_message = v.error_message,
        look_at = CASE WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.max_runtime_ms / 1000.0)
                       ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
-FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, error_code text, error_message text,
-     pause_ms bigint, max_runtime_ms bigint)
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, asked boolean, error_code text,
+     error_message text, pause_ms bigint, max_runtime_ms bigint)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.look_at"""
+
+_ASK = """
+UPDATE jobs_attempt a SET look_at = clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0)
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, pause_ms bigint) WHERE a.id = v.id AND a.ended_at IS NULL"""
+
+_NEWS = """
+UPDATE jobs_attempt SET told_at = clock_timestamp(), reference = COALESCE(NULLIF(reference, ''), %s),
+       look_at = CASE WHEN lease_until IS NULL THEN clock_timestamp() ELSE look_at END
+WHERE id = %s AND ended_at IS NULL RETURNING id, job_id, look_at, lease_until"""
+
+_WANT_CANCEL = f"""
+UPDATE jobs_attempt SET cancel_at = clock_timestamp()
+WHERE job_id = %s AND ended_at IS NULL AND phase <> '{INTENDED}' RETURNING id, job_id"""
+
+_CANCELLING = """
+UPDATE jobs_attempt a SET cancels = a.cancels + v.sent::int,
+       cancel_at = clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0)
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, sent boolean, pause_ms bigint)
+WHERE a.id = v.id AND a.ended_at IS NULL"""
+
+_CANCEL_ASKED = """
+UPDATE jobs_attempt a SET cancel_at = NULL, look_at = LEAST(a.look_at, clock_timestamp())
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint)
+WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL RETURNING a.id, a.job_id, a.look_at"""
 
 _ABANDON = f"""
 UPDATE jobs_attempt SET phase = '{ENDED}', ended_at = clock_timestamp(), finished_at = clock_timestamp(),
@@ -97,6 +143,54 @@ def end(rows: Sequence[dict[str, Any]]) -> list[Row]:
         return []
     fetch(_LOCK, [[row["id"] for row in rows]])
     return fetch(_END, [json.dumps(rows)])
+
+
+def go_on(rows: Sequence[dict[str, Any]]) -> list[Row]:
+    """The upstream has the work and goes on: what it calls it, how far it is, and when it is asked again.
+
+    `answered`: by an answer of ours, not by its own word while a call may still be under way. Asked again after
+    `pause_ms`; null: nobody can ask, so when `max_runtime_ms` have passed since the call. Locks them in id order first.
+    """
+    if not rows:
+        return []
+    fetch(_LOCK, [[row["id"] for row in rows]])
+    return fetch(_GO_ON, [json.dumps(rows)])
+
+
+def ask(rows: Sequence[dict[str, Any]]) -> None:
+    """These (locked) attempts are being asked for, or wait for their account's budget: not due before `pause_ms`."""
+    if rows:
+        fetch(_ASK, [json.dumps(rows)])
+
+
+def told(attempt_id: int) -> int:
+    """How often the upstream called back about it."""
+    (row,) = fetch("SELECT count(*) AS n FROM jobs_evidence WHERE attempt_id = %s AND kind = 'callback'", [attempt_id])
+    return int(row["n"])
+
+
+def news(attempt_id: int, reference: str) -> list[Row]:
+    """The upstream called back about this open attempt: it is asked for at once, or as soon as its call is answered."""
+    return fetch(_NEWS, [reference, attempt_id])
+
+
+def want_cancel(job_id: UUID) -> list[Row]:
+    """The upstream is to be asked to cancel the attempt of this (locked) job that it may have."""
+    return fetch(_WANT_CANCEL, [job_id])
+
+
+def cancelling(rows: Sequence[dict[str, Any]]) -> None:
+    """These (locked) attempts are being cancelled (`sent`), or will be: {id, sent, pause_ms}, null: not any more."""
+    if rows:
+        fetch(_CANCELLING, [json.dumps(rows)])
+
+
+def cancel_asked(rows: Sequence[dict[str, Any]]) -> list[Row]:
+    """The upstream took the wish to cancel these ({id, fence}); what it makes of it is asked at once."""
+    if not rows:
+        return []
+    fetch(_LOCK, [[row["id"] for row in rows]])
+    return fetch(_CANCEL_ASKED, [json.dumps(rows)])
 
 
 def doubt(rows: Sequence[dict[str, Any]]) -> list[Row]:

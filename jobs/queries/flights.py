@@ -1,50 +1,70 @@
-"""Open attempts with all their call needs: those just begun, those in doubt, those whose lease has lapsed."""
+"""Attempts with all their calls need: those just begun, those to be asked for or cancelled, those whose lease lapsed."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobs.findings import Flight
-from jobs.states import CALLING, UNKNOWN
+from jobs.flight import Flight
+from jobs.states import ACCEPTED, CALLING, UNKNOWN
 from statemachine.sql import fetch
 
+_OVERDUE = "a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0)"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
-       a.error_code, a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0) <= clock_timestamp() AS waited_out,
-       j.payload, j.metadata, j.crashes, t.name AS type, t.upstream AS type_upstream, t.max_runtime_ms, t.retry,
+       a.error_code, a.phase, a.verdict, a.asks_failed, a.cancels, a.account_id, a.lease_until, a.ended_at,
+       {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
+       extract(epoch FROM clock_timestamp() - a.called_at) * 1000 AS age_ms,
+       extract(epoch FROM c.ask_after - clock_timestamp()) * 1000 AS asks_rest_ms,
+       j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream AS type_upstream, jt.max_runtime_ms,
+       jt.retry,
        tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
        p.upstream AS pool_upstream, p.cooldown_ms
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
-JOIN jobs_jobtype t ON t.id = j.type_id
+JOIN jobs_jobtype jt ON jt.id = j.type_id
 JOIN tenants_tenant tt ON tt.id = j.tenant_id
 JOIN pool_upstreamaccount c ON c.id = a.account_id
 JOIN pool_pool p ON p.id = c.pool_id
-WHERE a.ended_at IS NULL AND {where} ORDER BY a.id {lock}"""
+WHERE {where} ORDER BY a.id {lock}"""
 _LOCKED = "FOR NO KEY UPDATE OF a"
+# Whose outcome nobody is about to learn: unknown, or going on for longer than the upstream was to allow.
+UNDECIDED = f"""a.lease_until IS NULL
+    AND (a.verdict = '{UNKNOWN}' OR a.phase = '{ACCEPTED}' AND {_OVERDUE} <= clock_timestamp())"""
 
 
 def opened(attempt_ids: Sequence[int]) -> list[Flight]:
     """These attempts, if they are still open."""
-    return _flights("a.id = ANY(%s)", list(attempt_ids), "")
+    return _flights("a.id = ANY(%s) AND a.ended_at IS NULL", list(attempt_ids), "")
+
+
+def of_attempt(attempt_id: int) -> Flight | None:
+    """This attempt, also when it has ended; None: there is none."""
+    return next(iter(_flights("a.id = ANY(%s)", [attempt_id], "")), None)
 
 
 def doubted(job_ids: Sequence[UUID]) -> list[Flight]:
-    """Locks the doubted attempts of these jobs that are due to be looked at."""
-    return _flights("a.job_id = ANY(%s) AND a.look_at <= clock_timestamp()", list(job_ids), _LOCKED)
+    """Locks the attempts of these jobs, accepted or doubted, that are due to be asked for."""
+    where = "a.job_id = ANY(%s) AND a.ended_at IS NULL AND a.look_at <= clock_timestamp()"
+    return _flights(where, list(job_ids), _LOCKED)
+
+
+def to_cancel(job_ids: Sequence[UUID]) -> list[Flight]:
+    """Locks the attempts of these jobs that the upstream is to be asked to cancel by now."""
+    where = "a.job_id = ANY(%s) AND a.ended_at IS NULL AND a.cancel_at <= clock_timestamp()"
+    return _flights(where, list(job_ids), _LOCKED)
 
 
 def undecided(job_ids: Sequence[UUID]) -> list[Flight]:
-    """Locks the attempts of these jobs whose outcome is unknown and that nobody is sending."""
-    where = f"a.job_id = ANY(%s) AND a.verdict = '{UNKNOWN}' AND a.lease_until IS NULL"
-    return _flights(where, list(job_ids), _LOCKED)
+    """Locks the attempts of these jobs whose outcome nobody is about to learn."""
+    return _flights(f"a.job_id = ANY(%s) AND a.ended_at IS NULL AND {UNDECIDED}", list(job_ids), _LOCKED)
 
 
 def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:
     """Locks the attempts of these jobs that were calling when their lease ended."""
-    where = f"a.job_id = ANY(%s) AND a.phase = '{CALLING}' AND a.lease_until <= clock_timestamp()"
+    where = f"""a.job_id = ANY(%s) AND a.ended_at IS NULL AND a.phase = '{CALLING}'
+                AND a.lease_until <= clock_timestamp()"""
     return _flights(where, list(job_ids), _LOCKED)
 
 
 def _flights(where: str, ids: list[int] | list[UUID], lock: str) -> list[Flight]:
-    rows = fetch(_FLIGHT.format(where=where, lock=lock), [ids])
+    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=_OVERDUE), [ids])
     return [Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row) for row in rows]

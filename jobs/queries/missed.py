@@ -45,8 +45,15 @@ def jobs_to_finish() -> list[UUID]:
         ORDER BY id LIMIT {MOST}""")
 
 
+def jobs_to_cancel() -> list[UUID]:
+    """Jobs whose upstream is to be asked to cancel what runs."""
+    return _column(f"""
+        SELECT job_id FROM jobs_attempt WHERE ended_at IS NULL AND cancel_at <= clock_timestamp()
+        ORDER BY cancel_at, id LIMIT {MOST}""")
+
+
 def jobs_to_verify() -> list[UUID]:
-    """Jobs whose attempt has an unknown outcome that is due to be looked at."""
+    """Jobs whose attempt is due to be asked for: accepted, or of unknown outcome."""
     return _column(f"""
         SELECT job_id FROM jobs_attempt WHERE ended_at IS NULL AND look_at <= clock_timestamp()
         ORDER BY look_at, id LIMIT {MOST}""")

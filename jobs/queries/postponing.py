@@ -23,6 +23,14 @@ def verify(job_id: UUID, seconds: int) -> None:
     )
 
 
+def cancel(job_id: UUID, seconds: int) -> None:
+    """Its upstream is asked to cancel later."""
+    fetch(
+        f"UPDATE jobs_attempt SET cancel_at = {_LATER} WHERE job_id = %s AND ended_at IS NULL AND cancel_at IS NOT NULL",
+        [seconds, job_id],
+    )
+
+
 def lease_end(job_id: UUID, seconds: int) -> None:
     """Its lease, which has ended, ends later: nobody renews it, so whoever had it stays out."""
     fetch(

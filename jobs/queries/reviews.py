@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from jobs.queries.flights import UNDECIDED
 from jobs.queries.late import COST, JOINED
 from jobs.states import ACCEPTED, CALLING, PROVEN_SQL, TERMINAL_SQL, UNKNOWN
 from statemachine.sql import Row, fetch
@@ -51,7 +52,7 @@ FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 {JOINED}
 LEFT JOIN credits_hold h ON h.job_id = j.id AND h.run = j.run AND h.attempt = 0
-WHERE a.job_id = %s AND a.ended_at IS NULL AND a.verdict = '{UNKNOWN}' AND a.lease_until IS NULL"""
+WHERE a.job_id = %s AND a.ended_at IS NULL AND {UNDECIDED}"""
 
 
 def facts(hold_ids: Sequence[int], verify_seconds: float) -> list[Row]:

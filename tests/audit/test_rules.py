@@ -61,6 +61,9 @@ BREACHES = {
     "P3.waiting_or_ended_job_has_no_attempt_left": f"""
         UPDATE jobs_attempt SET finished_at = NULL WHERE job_id = {COMPLETED}
     """,
+    "P3.what_is_due_is_asked_for": f"""
+        UPDATE jobs_attempt SET lease_until = NULL, look_at = now() - interval '2 days' WHERE id = {OPEN}""",
+    "P3.accepted_attempt_is_asked_not_leased": f"UPDATE jobs_attempt SET phase = 'accepted' WHERE id = {OPEN}",
     "P3.open_attempt_is_watched": f"UPDATE jobs_attempt SET lease_until = NULL WHERE id = {OPEN}",
     "P4.idempotency_key_once": "UPDATE jobs_job SET tenant_id = (SELECT min(id) FROM tenants_tenant), idempotency_key = 'k'",
     "P4.dispatch_key_once": "UPDATE jobs_attempt SET dispatch_key = 'same'",

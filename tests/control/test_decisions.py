@@ -9,9 +9,9 @@ from django.db import transaction
 
 from broker_project.doctor import of_work
 from credits.models import Hold
-from jobs import decisions, late, transitions
+from jobs import asking, decisions, late, transitions
 from jobs.decisions import NothingToDecide, Word
-from jobs.findings import Flight
+from jobs.flight import Flight
 from jobs.models import Evidence, Job, JobMove
 from jobs.queries import occupancy
 from jobs.reviews import VERIFY_SECONDS, review
@@ -120,7 +120,7 @@ def test_what_moved_on_since_the_page_was_made_is_left_alone(operator: Operator)
     job, flight = in_doubt(idempotent=True)
     page = operator.hidden("decide", job)
     db.let_time_pass(10)
-    (again,) = transitions.verify([job.pk], HOLDER)
+    (again,) = asking.verify([job.pk], HOLDER)
     assert "it has moved on since this page was made" in operator.do("decide", job, hidden=page, **CHARGE)
     assert NOTHING in operator.effect("decide", job, **CHARGE), "it is being sent again"
     with pytest.raises(NothingToDecide):

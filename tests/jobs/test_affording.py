@@ -9,7 +9,7 @@ from django.db.models import Sum
 
 from credits import upstream_accounts
 from credits.models import Hold, Transfer
-from jobs import transitions
+from jobs import asking, transitions
 from jobs.affording import match
 from jobs.models import Job
 from jobs.queries import missed
@@ -126,7 +126,7 @@ def test_an_unknown_outcome_keeps_what_was_set_aside_until_it_is_waited_out() ->
     transitions.finish([job.pk])
     assert (left(pool), Hold.objects.get(attempt=1).status) == ([93], "open")
     execute("UPDATE jobs_attempt SET called_at = now() - interval '1 day', look_at = now()")
-    transitions.verify([job.pk], "other")
+    asking.verify([job.pk], "other")
     transitions.finish([job.pk])
     assert (left(pool), Hold.objects.get(attempt=1).status) == ([93], "captured")
     assert Transfer.objects.filter(code="settle", ledger=f"resource:{pool.pk}").count() == 1

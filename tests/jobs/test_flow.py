@@ -25,7 +25,8 @@ from tests import factories
 QUEUES = ("assign", "transitions", "upstream")
 
 # Facts that are no move of a machine, and are announced as if they were.
-NAMED = {"job park", "job promote", "job come_due", "attempt ended", "attempt doubted", "completion late"}
+NAMED = {"job park", "job promote", "job come_due", "attempt ended", "attempt doubted", "attempt told"}
+NAMED |= {"cancel wanted", "completion late"}
 
 # What wakes nothing, and why.
 SILENT = {

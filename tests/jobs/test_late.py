@@ -7,8 +7,8 @@ from django.db import transaction
 
 from credits import ledger
 from credits.models import Hold, Transfer
-from jobs import late, sweep, transitions
-from jobs.findings import Flight
+from jobs import asking, late, sweep, transitions
+from jobs.flight import Flight
 from jobs.models import Evidence, Job, LateCompletion
 from jobs.queries import missed
 from jobs.reviews import review
@@ -225,12 +225,12 @@ def test_a_success_under_an_old_fence_is_booked_when_the_run_then_fails() -> Non
     first = factories.dispatch(job)
     db.let_time_pass(16)
     transitions.doubt([job.pk])
-    (second,) = transitions.verify([job.pk], HOLDER)
+    (second,) = asking.verify([job.pk], HOLDER)
     factories.learn(first, factories.SUCCESS)
     assert late.book([job.pk]) == 0
     factories.learn(second, factories.CUT)
     db.let_time_pass(61)
-    transitions.verify([job.pk], HOLDER)
+    asking.verify([job.pk], HOLDER)
     transitions.finish([job.pk])
     assert Job.objects.get().state == "failed"
     assert late.book([job.pk]) == 1

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from credits import ledger
-from jobs import admission, transitions
+from jobs import admission, asking, transitions
 from jobs.models import Attempt, Job, JobType
 from jobs.queries import claim
 from jobs.replays import NotReplayable
@@ -136,9 +136,7 @@ def test_an_answer_that_waits_for_a_new_sending_is_too_late() -> None:
     first = factories.dispatch(job)
     db.let_time_pass(16)
     transitions.doubt([job.pk])
-    sent, _ = second_waits(
-        lambda: transitions.verify([job.pk], HOLDER), lambda: factories.learn(first, factories.SUCCESS)
-    )
+    sent, _ = second_waits(lambda: asking.verify([job.pk], HOLDER), lambda: factories.learn(first, factories.SUCCESS))
     assert sent[0].fence > first.fence
     assert standing(job) == ("processing", "busy", 1, 10)
 
@@ -148,9 +146,7 @@ def test_a_new_sending_that_waits_for_an_answer_is_not_sent() -> None:
     first = factories.dispatch(job)
     db.let_time_pass(16)
     transitions.doubt([job.pk])
-    _, sent = second_waits(
-        lambda: factories.learn(first, factories.SUCCESS), lambda: transitions.verify([job.pk], HOLDER)
-    )
+    _, sent = second_waits(lambda: factories.learn(first, factories.SUCCESS), lambda: asking.verify([job.pk], HOLDER))
     assert sent == []
     assert standing(job) == ("processing", "available", 0, 10)
 
@@ -159,7 +155,7 @@ def test_of_two_verifiers_one_sends() -> None:
     job = factories.at("assigned", factories.make_job_type(idempotent=True))
     factories.learn(factories.dispatch(job), factories.CUT)
     db.let_time_pass(5)
-    verify = lambda: len(transitions.verify([job.pk], HOLDER))  # noqa: E731
+    verify = lambda: len(asking.verify([job.pk], HOLDER))  # noqa: E731
     assert second_waits(verify, verify) == (1, 0)
     assert factories.attempt_of(job).sendings == 2
 

@@ -4,7 +4,7 @@ import pytest
 
 from credits.errors import InsufficientCredits
 from credits.models import Hold
-from jobs import transitions
+from jobs import asking, transitions
 from jobs.models import Attempt, Job, JobMove
 from jobs.replays import NotReplayable, VersionChanged
 from statemachine.actors import acting_as
@@ -135,7 +135,7 @@ def test_an_outcome_that_stayed_unknown_may_be_run_again_by_an_operator() -> Non
 
     factories.learn(flights.opened([attempt.pk])[0], CUT)
     db.let_time_pass(2)
-    transitions.verify([job.pk], factories.HOLDER)
+    asking.verify([job.pk], factories.HOLDER)
     transitions.finish([job.pk])
     job.refresh_from_db()
     assert (job.state, job.error["code"]) == ("failed", "outcome_unknown")

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from credits import ledger
 from credits.models import Hold, HoldReview
-from jobs import reviews, sweep, transitions
+from jobs import asking, reviews, sweep, transitions
 from jobs.models import Job
 from jobs.reviews import VERIFY_SECONDS, review
 from jobs.transitions import REVIEW_SECONDS
@@ -107,7 +107,7 @@ def test_attention_is_taken_back_when_the_job_goes_on() -> None:
     review()
     assert attention() == ["outcome_unknown"]
     an_hour_passes(7 * DAY)
-    assert transitions.verify([job.pk], factories.HOLDER) == []
+    assert asking.verify([job.pk], factories.HOLDER) == []
     transitions.finish([job.pk])
     assert Job.objects.get().state == "pending"
     review()

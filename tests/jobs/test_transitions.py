@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
-from jobs import transitions
-from jobs.findings import Finding, Flight
+from jobs import asking, transitions
+from jobs.findings import Finding
+from jobs.flight import Flight
 from jobs.models import Attempt, Job
+from jobs.queries import flights
 from pool import transitions as sessions
 from tests import db, factories
 from upstream.calls import Outcome
@@ -21,7 +23,8 @@ VERBS: dict[str, Callable[[Job], Any]] = {
     "assign": lambda job: transitions.assign(job.pool_id),
     "unassign": lambda job: transitions.unassign([job.pk]),
     "dispatch": lambda job: transitions.dispatch([job.pk], factories.HOLDER),
-    "verify": lambda job: transitions.verify([job.pk], factories.HOLDER),
+    "verify": lambda job: asking.verify([job.pk], factories.HOLDER),
+    "cancel_upstream": lambda job: asking.cancel_upstream([job.pk]),
     "doubt": lambda job: transitions.doubt([job.pk]),
     "finish": lambda job: transitions.finish([job.pk]),
     "release": lambda job: sessions.release([factories.session_of(job).pk] if job.attempts else [10**9]),
@@ -36,6 +39,7 @@ BEGINS = {
     "unassign": {"assigned"},
     "dispatch": {"assigned"},
     "verify": {"doubted"},
+    "cancel_upstream": {"cancelling"},
     "doubt": {"processing", "cancelling"},
     "finish": {"ended"},
     "release": {"cooldown"},
@@ -66,7 +70,8 @@ def test_a_verb_changes_nothing_when_asked_again(state: str, verb: str) -> None:
     job = job_in(state)
     db.let_time_pass(3_600)
     first = VERBS[verb](job)
-    assert first or (state, verb) == ("processing", "cancel")  # asked for, not done
+    # Asked for, not done; and this upstream knows no way to cancel.
+    assert first or (state, verb) in (("processing", "cancel"), ("cancelling", "cancel_upstream"))
     before = db.everything()
     assert not VERBS[verb](job)
     assert db.everything() == before
@@ -103,7 +108,7 @@ def test_what_is_learned_of_a_job_that_moved_on_is_kept_and_moves_nothing(state:
     if state in ("pending", "cancelled"):
         job = late_of_assigned(state)
     attempt = Attempt.objects.get(job=job)
-    finding = Finding(flight_of(attempt, job.pk), outcome)
+    finding = Finding(flight_of(attempt), outcome)
     before = db.everything()
     transitions.learn([finding])
     after = db.everything()
@@ -125,14 +130,7 @@ def late_of_assigned(state: str) -> Job:
     return job
 
 
-def flight_of(attempt: Attempt, job_id: UUID) -> Flight:
-    row = {
-        "type_upstream": {},
-        "retry": {},
-        "sendings": 1,
-        "crashes": 0,
-        "cooldown_ms": 0,
-        "max_runtime_ms": 1_000,
-        "reference": "",
-    }
-    return Flight(attempt.pk, attempt.fence, job_id, attempt.resource_id, row)
+def flight_of(attempt: Attempt) -> Flight:
+    flight = flights.of_attempt(attempt.pk)
+    assert flight is not None
+    return flight

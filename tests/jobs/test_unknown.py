@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from credits.models import Hold
-from jobs import transitions
-from jobs.findings import Flight
+from jobs import asking, transitions
+from jobs.flight import Flight
 from jobs.models import Evidence, Job
 from tests import db, factories
 from tests.factories import HOLDER, attempt_of, money, session_of
@@ -27,7 +27,7 @@ def verify_until_sent(job: Job) -> Flight:
     """Waits out the pause before the next sending."""
     for _ in range(10):
         db.let_time_pass(2)
-        if flights := transitions.verify([job.pk], HOLDER):
+        if flights := asking.verify([job.pk], HOLDER):
             return flights[0]
     raise AssertionError(f"job {job.pk} was not sent again")
 
@@ -64,7 +64,7 @@ def test_a_doubted_attempt_is_not_sent_again_before_its_pause() -> None:
     factories.learn(first, factories.CUT)
     db.execute("UPDATE jobs_attempt SET look_at = now() + interval '1 minute'")
     before = db.everything()
-    assert transitions.verify([job.pk], HOLDER) == []
+    assert asking.verify([job.pk], HOLDER) == []
     assert db.everything() == before
 
 
@@ -76,10 +76,10 @@ def test_sendings_are_bounded_then_max_runtime_is_waited_out_then_the_outcome_st
         assert attempt_of(job).sendings == sending
     factories.learn(flight, factories.CUT)
     db.let_time_pass(MAX_RUNTIME_SECONDS - 5)
-    assert transitions.verify([job.pk], HOLDER) == []
+    assert asking.verify([job.pk], HOLDER) == []
     assert occupied(job)
     db.let_time_pass(6)
-    assert transitions.verify([job.pk], HOLDER) == []
+    assert asking.verify([job.pk], HOLDER) == []
     assert session_of(job).state == "available"
     assert transitions.finish([job.pk]) == 1
     job.refresh_from_db()
@@ -92,7 +92,7 @@ def test_where_it_does_not_the_session_stays_occupied_until_max_runtime_has_pass
     job, flight = flying(idempotent=False)
     factories.learn(flight, factories.CUT)
     db.let_time_pass(MAX_RUNTIME_SECONDS - 1)
-    assert transitions.verify([job.pk], HOLDER) == []
+    assert asking.verify([job.pk], HOLDER) == []
     assert occupied(job)
     assert attempt_of(job).sendings == 1
 
@@ -101,7 +101,7 @@ def test_at_most_once_then_fails_and_gives_the_hold_back() -> None:
     job, flight = flying(idempotent=False)
     factories.learn(flight, factories.CUT)
     db.let_time_pass(MAX_RUNTIME_SECONDS + 1)
-    assert transitions.verify([job.pk], HOLDER) == []
+    assert asking.verify([job.pk], HOLDER) == []
     assert transitions.finish([job.pk]) == 1
     job.refresh_from_db()
     assert (job.state, job.error["code"], job.charged) == ("failed", "outcome_unknown", 0)  # type: ignore[index]
@@ -113,7 +113,7 @@ def test_at_least_once_then_goes_back_and_is_sent_with_another_key() -> None:
     job, flight = flying(idempotent=False, delivery="at_least_once")
     factories.learn(flight, factories.CUT)
     db.let_time_pass(MAX_RUNTIME_SECONDS + 1)
-    transitions.verify([job.pk], HOLDER)
+    asking.verify([job.pk], HOLDER)
     assert transitions.finish([job.pk]) == 1
     job.refresh_from_db()
     assert (job.state, job.tries, job.turn) == ("pending", 1, None)
@@ -194,7 +194,7 @@ def test_a_lost_worker_of_an_upstream_that_deduplicates_is_replaced_at_once() ->
     job, first = flying(idempotent=True)
     db.let_time_pass(16)
     transitions.doubt([job.pk])
-    (second,) = transitions.verify([job.pk], "worker:other")
+    (second,) = asking.verify([job.pk], "worker:other")
     assert second.fence > first.fence
     assert attempt_of(job).holder == "worker:other"
 
@@ -207,10 +207,10 @@ def test_a_job_that_kills_its_workers_is_a_dead_letter() -> None:
         job.refresh_from_db()
         assert job.crashes == lost
         if lost < 3:
-            assert len(transitions.verify([job.pk], HOLDER)) == 1
-    assert transitions.verify([job.pk], HOLDER) == []  # it is not sent to a fourth worker
+            assert len(asking.verify([job.pk], HOLDER)) == 1
+    assert asking.verify([job.pk], HOLDER) == []  # it is not sent to a fourth worker
     db.let_time_pass(MAX_RUNTIME_SECONDS + 1)
-    transitions.verify([job.pk], HOLDER)
+    asking.verify([job.pk], HOLDER)
     assert transitions.finish([job.pk]) == 1
     job.refresh_from_db()
     assert (job.state, job.error["code"]) == ("failed", "crash_budget")  # type: ignore[index]
@@ -234,10 +234,10 @@ def test_a_type_that_changed_meanwhile_does_not_let_a_session_go_early(change: d
     factories.learn(flight, factories.CUT)
     type(job.type).objects.filter(pk=job.type_id).update(**change)
     db.let_time_pass(MAX_RUNTIME_SECONDS - 5)
-    assert transitions.verify([job.pk], HOLDER) == []
+    assert asking.verify([job.pk], HOLDER) == []
     assert occupied(job)
     db.let_time_pass(6)
-    assert transitions.verify([job.pk], HOLDER) == []
+    assert asking.verify([job.pk], HOLDER) == []
     assert session_of(job).state == "available"
 
 
@@ -252,7 +252,7 @@ def test_a_heartbeat_keeps_the_lease_of_its_own_fence_alone() -> None:
     db.let_time_pass(10)
     assert transitions.doubt([job.pk]) == 1
     assert attempts.renew([(first.attempt_id, first.fence)], 15) == set()
-    (second,) = transitions.verify([job.pk], HOLDER)
+    (second,) = asking.verify([job.pk], HOLDER)
     assert attempts.renew([(first.attempt_id, first.fence), (second.attempt_id, second.fence)], 15) == {
         second.attempt_id
     }

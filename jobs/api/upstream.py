@@ -1,0 +1,32 @@
+"""What upstreams call: the address an attempt was sent with. Its token is the key; who has it may speak of that attempt."""
+
+from django.http import HttpResponse
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+
+from jobs import callbacks, calls
+from jobs.api import bodies, schemas
+from jobs.api.answers import ApiView
+from jobs.api.refusals import NotFound
+from upstream import answer
+
+LONGEST_ID = 18  # digits; more would be no id the database knows
+
+
+class Callback(ApiView):
+    """News of one attempt, from the upstream itself. Doubled, late and early ones are all taken."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+
+    @schemas.callback
+    def post(self, request: Request, attempt: str, token: str) -> HttpResponse:
+        known = attempt.isascii() and attempt.isdigit() and len(attempt) <= LONGEST_ID
+        flight = callbacks.addressed(int(attempt), token) if known else None
+        if flight is None:
+            raise NotFound
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        said = answer.read(200, headers, bodies.raw_body(request._request))
+        if not callbacks.told(flight, calls.call_of(flight), said):
+            raise NotFound
+        return HttpResponse(status=204)

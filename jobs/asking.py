@@ -1,0 +1,99 @@
+"""Asking the upstream what became of a call, and asking it to stop. The state of the job stays; `learn` writes answers.
+
+No transaction is open while the upstream is asked: a verb commits who asks, and the caller calls.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from jobs import inquiry, journal
+from jobs.alone import row_by_row
+from jobs.findings import Finding
+from jobs.flight import Flight
+from jobs.queries import ask_budget, attempts, flights, postponing
+from jobs.transitions import end
+
+ASKED_AGAIN_MS = 1_000  # after its time-out, when whoever asked is lost
+
+
+@row_by_row([], postponing.verify)
+def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
+    """PROCESSING stays PROCESSING: what became of these calls is asked for, or waited out.
+
+    Accepted work is polled; what is unknown is found by its dispatch key, or the same attempt is sent again: same key,
+    same session, new fence. The caller calls for what is returned. Where nothing of that is possible max_runtime has
+    passed when it is due: the session is over, the outcome stays unknown. Locks attempts, then sessions, or accounts
+    that have a budget of polls; a second caller finds nothing due.
+    """
+    with transaction.atomic():
+        due = flights.doubted(job_ids)
+        ways = {flight.attempt_id: flight.way for flight in due}  # as it stands before anything is written
+        over = [flight for flight in due if _is_over(flight)]
+        end([Finding.waited_out(flight) for flight in over])
+        left = [flight for flight in due if flight not in over]
+        again = [flight.attempt_id for flight in left if ways[flight.attempt_id] == "submit"]
+        begun = attempts.begin_again(again, holder, settings.LEASE_SECONDS)
+        asked = _within_budget(
+            [replace(f, action=way) for f in left if (way := ways[f.attempt_id]) in ("poll", "find")]
+        )
+        # Meant to be asked for, but by now nobody can (a policy changed, its workers died): then it is waited out.
+        attempts.doubt([Finding.still_unknown(f).doubt() for f in left if ways[f.attempt_id] == "wait"])
+        for flight in asked:
+            if flight.waited_out and not flight.row["asked_since"]:
+                journal.overdue(flight.row)
+        sent = flights.opened([attempt["id"] for attempt in begun])  # by their new fences
+        return sent + asked
+
+
+@row_by_row([], postponing.cancel)
+def cancel_upstream(job_ids: Sequence[UUID]) -> list[Flight]:
+    """PROCESSING stays PROCESSING: the upstream is to be asked to cancel what runs; the caller calls for what is returned.
+
+    The session and the money follow what the upstream does, not the wish. One whose type declares no `cancel` runs on;
+    one that has no reference yet, and needs it, waits for it. Locks attempts; a second caller finds nothing due.
+    """
+    with transaction.atomic():
+        due = flights.to_cancel(job_ids)
+        sent = [flight for flight in due if _may_be_cancelled(flight)]
+        attempts.cancelling([_cancelling(flight, flight in sent) for flight in due])
+        return [replace(flight, action="cancel") for flight in sent]
+
+
+def _is_over(flight: Flight) -> bool:
+    """Whether waiting longer is in vain: max_runtime has passed, and nobody can say more."""
+    return flight.waited_out and (flight.way == "wait" or (flight.way != "submit" and flight.asked_in_vain))
+
+
+def _within_budget(wanted: Sequence[Flight]) -> list[Flight]:
+    """Those that may be asked for now; they are not due again before whoever asks has given up. The others come later."""
+    rest_ms = ask_budget.spend([(flight.attempt_id, flight.row["account_id"]) for flight in wanted if _counts(flight)])
+    asked = [flight for flight in wanted if not rest_ms.get(flight.attempt_id)]
+    rows = [{"id": f.attempt_id, "pause_ms": f.ways.timeout_ms + ASKED_AGAIN_MS} for f in asked]
+    attempts.ask(rows + [{"id": attempt_id, "pause_ms": math.ceil(ms)} for attempt_id, ms in rest_ms.items() if ms])
+    return asked
+
+
+def _counts(flight: Flight) -> bool:
+    """Whether its account has a budget, or was told to ask less."""
+    return bool(flight.upstream.get("poll_rate")) or (flight.row["asks_rest_ms"] or 0) > 0
+
+
+def _may_be_cancelled(flight: Flight) -> bool:
+    known = bool(flight.row["reference"]) or not flight.ways.cancel_needs_reference
+    return flight.ways.cancels and known and flight.row["cancels"] < inquiry.MOST_CANCELS
+
+
+def _cancelling(flight: Flight, sent: bool) -> dict[str, Any]:
+    pause: int | None
+    if sent:
+        pause = inquiry.cancel_pause_ms(flight.row["cancels"] + 1)
+    else:
+        waits = flight.ways.cancels and flight.row["cancels"] < inquiry.MOST_CANCELS
+        pause = inquiry.WAIT_FOR_REFERENCE_MS if waits else None
+    return {"id": flight.attempt_id, "sent": sent, "pause_ms": pause}

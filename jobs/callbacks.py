@@ -1,0 +1,77 @@
+"""What the upstream tells us by itself: the address it calls, and what its word means for the attempt.
+
+The address holds a token made of the attempt's own dispatch key, so it is known before anything is stored, speaks of
+this attempt alone, and is accepted also before the answer to our call has come.
+"""
+
+import hmac
+from functools import lru_cache
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.crypto import salted_hmac
+
+from jobs import transitions
+from jobs.findings import Finding
+from jobs.flight import Flight
+from jobs.queries import attempts, flights
+from jobs.signals import announce_attempts, attempt_told
+from upstream.adapters import Adapter, adapter
+from upstream.answer import Answer
+from upstream.calls import Call, Outcome
+
+PATH: Final = "/v1/upstream"
+MOST_TOLD: Final = 100  # words of the upstream about one attempt that are kept
+_SALT: Final = "berth.callback"
+
+
+def address(flight: Flight) -> str:
+    """Where the upstream calls about this attempt; empty where nobody said how Berth is reached from outside."""
+    if not settings.PUBLIC_URL:
+        return ""
+    return f"{settings.PUBLIC_URL}{PATH}/{flight.attempt_id}/{_token(flight.row['dispatch_key'], settings.SECRET_KEY)}"
+
+
+def addressed(attempt_id: int, token: str) -> Flight | None:
+    """The attempt of this address; None when there is none, or the token is not its own."""
+    flight = flights.of_attempt(attempt_id)
+    key = flight.row["dispatch_key"] if flight else f"nobody.{attempt_id}"
+    secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    own = any(hmac.compare_digest(_token(key, secret), token) for secret in secrets)
+    return flight if own else None
+
+
+def told(flight: Flight, call: Call, answer: Answer) -> bool:
+    """PROCESSING stays PROCESSING: what the upstream said is kept; where it can be asked, that decides, else its word does.
+
+    False when it speaks of other work than this attempt's. Locks the attempt, then its session; of a word that comes
+    twice the second finds the attempt ended, and a late one is evidence.
+    """
+    outcome = _adapter(str(call.upstream.get("adapter") or "http")).read_callback(call, answer)
+    known = flight.row["reference"]
+    if known and outcome.reference and outcome.reference != known:
+        return False
+    if attempts.told(flight.attempt_id) >= MOST_TOLD:
+        return True
+    if flight.ways.confirms and flight.row["ended_at"] is None:
+        _ask_now(flight, outcome)
+    else:
+        transitions.learn([Finding(flight, outcome, "callback")])
+    return True
+
+
+def _ask_now(flight: Flight, outcome: Outcome) -> None:
+    with transaction.atomic():
+        attempts.append_evidence([Finding(flight, outcome, "callback").evidence()])
+        due = [row for row in attempts.news(flight.attempt_id, outcome.reference) if row["lease_until"] is None]
+        announce_attempts(attempt_told, due)
+
+
+def _token(dispatch_key: str, secret: str) -> str:
+    return salted_hmac(_SALT, dispatch_key, secret=secret, algorithm="sha256").hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _adapter(name: str) -> Adapter:
+    return adapter(name)

@@ -1,0 +1,65 @@
+"""A flight is an attempt on its way to the upstream."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from jobs import inquiry
+from jobs.states import UNKNOWN
+from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY
+from statemachine.sql import Row
+from upstream.calls import Action
+from upstream.declared import merged
+from upstream.ways import Ways, ways
+
+
+@dataclass(frozen=True)
+class Flight:
+    """An attempt with all that its calls, its lease and its end need. `row` is one of `queries.flights`.
+
+    `action` is what the upstream is to be called for.
+    """
+
+    attempt_id: int
+    fence: int
+    job_id: UUID
+    resource_id: int
+    row: Row
+    action: Action = "submit"
+
+    @cached_property
+    def upstream(self) -> dict[str, Any]:
+        """What is declared of its upstream."""
+        return merged(self.row["pool_upstream"], self.row["type_upstream"])
+
+    @cached_property
+    def ways(self) -> Ways:
+        """By which ways its outcome can be learned."""
+        return ways(self.upstream)
+
+    @property
+    def may_send_again(self) -> bool:
+        """Whether an unknown outcome may be found out by sending the same key once more."""
+        attempts = int({**DEFAULT_RETRY, **self.row["retry"]}["attempts"])
+        return self.ways.idempotent and self.row["sendings"] <= attempts and self.row["crashes"] < CRASH_BUDGET
+
+    @property
+    def way(self) -> inquiry.Way:
+        """How its outcome is learned next."""
+        return inquiry.way(self.row, self.ways, self.may_send_again)
+
+    @property
+    def waited_out(self) -> bool:
+        """Whether max_runtime has passed since it was last sent, so that the upstream session is certainly over."""
+        return bool(self.row["waited_out"])
+
+    @property
+    def asked_in_vain(self) -> bool:
+        """Whether it was asked for after max_runtime, and still nobody knew."""
+        return bool(self.row["asked_since"]) and self.row["verdict"] == UNKNOWN
+
+    @property
+    def repeat(self) -> bool:
+        """Whether its key may have been received before."""
+        return int(self.row["sendings"]) > 1
