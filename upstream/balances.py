@@ -12,13 +12,13 @@ from functools import lru_cache
 from typing import Any, Final
 
 from credits.pricing import PriceError, balance_to_micro
-from upstream import mapping
 from upstream.answer import Answer
 from upstream.calls import Call
 from upstream.expressions import PROBE_NAMES, Expression, ExpressionError, Scope
 from upstream.http import HttpAdapter
 from upstream.request import build_request
 from upstream.spec import Sending, SpecError, optional, sending
+from upstream.wording import NO_ANSWER, redacted
 
 ACCOUNT_NAMES: Final = frozenset({"account"})
 DEFAULT_TIMEOUT_MS: Final = 10_000
@@ -79,7 +79,7 @@ async def _ask(adapter: HttpAdapter, call: Call) -> Said:
     except (SpecError, ExpressionError) as error:
         return _nothing(call, f"it cannot be asked: {error}")
     if isinstance(received, str):
-        return Said(None, mapping.no_answer(received, repeat=False).error_message)
+        return Said(None, NO_ANSWER[received])
     return _read(balance, call, scope, received)
 
 
@@ -97,7 +97,7 @@ def _read(balance: Balance, call: Call, scope: Scope, answer: Answer) -> Said:
 
 
 def _nothing(call: Call, problem: str) -> Said:
-    return Said(None, mapping.redacted(problem, call, MAX_PROBLEM_LENGTH))
+    return Said(None, redacted(problem, call, MAX_PROBLEM_LENGTH))
 
 
 @lru_cache(maxsize=256)

@@ -2,16 +2,21 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from upstream import answer, mapping
+from upstream import answer, followed, mapping
 from upstream.calls import Call, Outcome
-from upstream.expressions import ExpressionError
+from upstream.expressions import ExpressionError, Scope
+from upstream.following import compile_callback, compile_cancel, compile_find, compile_poll
 from upstream.request import Request, build_request, scope_of
-from upstream.spec import SpecError, compile_submit
+from upstream.spec import Sending, SpecError, compile_submit
+from upstream.wording import NoAnswer
+
+S = TypeVar("S", bound=Sending)
 
 MAX_ANSWER_BYTES: Final = 10_000_000
 MAX_CONNECT_SECONDS: Final = 10.0
@@ -27,9 +32,26 @@ class HttpAdapter:
         self._session: aiohttp.ClientSession | None = None
 
     async def submit(self, call: Call, repeat: bool) -> Outcome:
-        started = time.monotonic()
-        outcome = await self._submit(call, repeat)
-        return replace(outcome, elapsed_ms=round((time.monotonic() - started) * 1_000))
+        return await _timed(self._submit(call, repeat))
+
+    async def poll(self, call: Call) -> Outcome:
+        """What the work under the call's reference has come to."""
+        return await _timed(self._ask(call, compile_poll, followed.read_poll))
+
+    async def find(self, call: Call) -> Outcome:
+        """What became of the work that was sent under the call's dispatch key."""
+        return await _timed(self._ask(call, compile_find, followed.read_find))
+
+    async def cancel(self, call: Call) -> Outcome:
+        """Asks for the end of the work."""
+        return await _timed(self._ask(call, compile_cancel, followed.read_cancel))
+
+    def read_callback(self, call: Call, told: answer.Answer) -> Outcome:
+        """What the upstream tells of the call unasked; `told` has the request's headers and body, and status 200."""
+        try:
+            return followed.read_callback(compile_callback(call.upstream), call, scope_of(call), told)
+        except SpecError as error:
+            return followed.unasked(str(error), call)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -39,9 +61,8 @@ class HttpAdapter:
     async def _submit(self, call: Call, repeat: bool) -> Outcome:
         scope = scope_of(call)
         try:
-            mode = call.upstream.get("mode", "sync")
-            if mode != "sync":
-                raise SpecError("mode", f"this adapter knows sync only, not {mode!r}")
+            if call.upstream.get("mode") == "lease":
+                raise SpecError("mode", "this adapter knows sync, poll and callback, not 'lease'")
             submit = compile_submit(call.upstream)
             request = build_request(submit, call, scope)
         except (SpecError, ExpressionError) as error:
@@ -51,7 +72,22 @@ class HttpAdapter:
             return mapping.no_answer(received, repeat)
         return mapping.read_answer(submit, call, scope, received, repeat)
 
-    async def exchange(self, request: Request) -> answer.Answer | mapping.NoAnswer:
+    async def _ask(
+        self,
+        call: Call,
+        compiled: Callable[[Mapping[str, Any]], S],
+        read: Callable[[S, Call, Scope, answer.Answer], Outcome],
+    ) -> Outcome:
+        scope = scope_of(call)
+        try:
+            block = compiled(call.upstream)
+            request = build_request(block, call, scope)
+        except (SpecError, ExpressionError) as error:
+            return followed.unasked(str(error), call)
+        received = await self.exchange(request)
+        return followed.unanswered(received) if isinstance(received, str) else read(block, call, scope, received)
+
+    async def exchange(self, request: Request) -> answer.Answer | NoAnswer:
         """Sends and reads, within the request's time. Told apart: never sent, no answer, a cut."""
         try:
             async with asyncio.timeout(request.timeout_ms / 1_000):
@@ -65,7 +101,7 @@ class HttpAdapter:
         except (aiohttp.ClientError, OSError):
             return "cut"
 
-    async def _send(self, request: Request) -> answer.Answer | mapping.NoAnswer:
+    async def _send(self, request: Request) -> answer.Answer | NoAnswer:
         # Connecting may take half the time at most. So when the whole time is over, the request had been sent.
         connect_seconds = min(MAX_CONNECT_SECONDS, request.timeout_ms / 2_000)
         async with self._open().request(
@@ -98,3 +134,9 @@ class HttpAdapter:
             # known is found out, never blindly repeated; there is no public switch for it.
             self._session._retry_connection = False
         return self._session
+
+
+async def _timed(asked: Awaitable[Outcome]) -> Outcome:
+    started = time.monotonic()
+    outcome = await asked
+    return replace(outcome, elapsed_ms=round((time.monotonic() - started) * 1_000))

@@ -35,6 +35,7 @@ def scope_of(call: Call) -> Scope:
             "account": call.account,
             "dispatch_key": call.key,
             "callback_url": call.callback_url,
+            "reference": call.reference,
         }
     )
 

@@ -20,9 +20,10 @@ from upstream.quantities import duration_ms
 DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TIMEOUT_MS: Final = 24 * 3_600_000
 SUBMIT_FIELDS: Final = frozenset(
-    {"method", "path", "headers", "idempotent", "body", "timeout", "success", "partial", "rejected", "busy"}
-    | {"not_executed", "result", "units", "cost", "error", "reference"}
+    {"method", "path", "headers", "idempotent", "body", "timeout", "success", "partial", "failed", "exists", "rejected"}
+    | {"busy", "not_executed", "result", "units", "cost", "error", "reference"}
 )
+_MEANINGS = ("success", "partial", "failed", "exists", "rejected", "busy", "not_executed", "result", "units", "cost")
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _WITHOUT_BODY = frozenset({"GET", "DELETE"})
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -53,9 +54,12 @@ class Sending:
 class Submit(Sending):
     """How work is started, and what its answer means. None: the default of mapping.py."""
 
+    mode: str
     idempotent: bool
     success: Expression | None
     partial: Expression | None
+    failed: Expression | None
+    exists: Expression | None  # the upstream has this dispatch key already
     rejected: Expression | None
     busy: Expression | None
     not_executed: Expression | None
@@ -63,17 +67,20 @@ class Submit(Sending):
     units: Expression | None
     cost: Expression | None
     error: Expression | None
+    reference: Expression | None
 
 
 def compile_submit(upstream: Mapping[str, Any]) -> Submit:
     """The compiled `submit` of a merged `upstream` block; compiled once per content. Raises SpecError."""
+    return _compiled(content_key(upstream.get("mode") or "sync", upstream.get("headers"), upstream.get("submit")))
+
+
+def content_key(*content: Any) -> str:
+    """The content as one text, the same for the same, so that each is compiled once. Raises SpecError."""
     try:
-        key = json.dumps(
-            [upstream.get("mode", "sync"), upstream.get("headers"), upstream.get("submit")], sort_keys=True
-        )
+        return json.dumps(content, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise SpecError("upstream", f"cannot be written as JSON: {error}") from None
-    return _compiled(key)
 
 
 @lru_cache(maxsize=1024)
@@ -83,14 +90,18 @@ def _compiled(key: str) -> Submit:
         raise SpecError("mode", f"{mode!r} is none of sync, poll, callback, lease")
     if not isinstance(submit, dict):
         raise SpecError("submit", "is required: it says how a job is sent, at least its path")
-    if unknown := sorted(set(submit) - SUBMIT_FIELDS):
-        raise SpecError(f"submit.{unknown[0]}", f"is not known; known are {', '.join(sorted(SUBMIT_FIELDS))}")
+    only_known("submit", submit, SUBMIT_FIELDS)
     answer: dict[str, Any] = {
-        name: optional("submit", submit, name, RESPONSE_NAMES)
-        for name in ("success", "partial", "rejected", "busy", "not_executed", "result", "units", "cost", "error")
+        name: optional("submit", submit, name, RESPONSE_NAMES) for name in (*_MEANINGS, "error", "reference")
     }
     made = sending("submit", submit, common_headers, SUBMIT_NAMES, method="POST", body="payload")
-    return Submit(**made, idempotent=_flag(submit, "idempotent"), **answer)
+    return Submit(**made, mode=mode, idempotent=flag("submit", submit, "idempotent"), **answer)
+
+
+def only_known(at: str, block: Mapping[str, Any], fields: frozenset[str]) -> None:
+    """Raises SpecError for a field that is none of these."""
+    if unknown := sorted(set(block) - fields):
+        raise SpecError(f"{at}.{unknown[0]}", f"is not known; known are {', '.join(sorted(fields))}")
 
 
 def sending(
@@ -119,8 +130,16 @@ def optional(at: str, block: Mapping[str, Any], name: str, names: frozenset[str]
     return None if block.get(name) is None else _expression(f"{at}.{name}", block[name], names)
 
 
+def flag(at: str, block: Mapping[str, Any], name: str, usual: bool = False) -> bool:
+    """Raises SpecError for what is neither true nor false; null is as left out."""
+    value = block.get(name)
+    if not isinstance(value, bool | None):
+        raise SpecError(f"{at}.{name}", f"is true or false, not {value!r}")
+    return usual if value is None else value
+
+
 def _method(at: str, block: Mapping[str, Any], usual: str) -> str:
-    method = block.get("method", usual)
+    method = block.get("method") or usual
     if not isinstance(method, str) or method.upper() not in _METHODS:
         raise SpecError(f"{at}.method", f"{method!r} is none of {', '.join(sorted(_METHODS))}")
     return method.upper()
@@ -162,13 +181,6 @@ def _timeout_ms(at: str, block: Mapping[str, Any], usual_ms: int) -> int:
     if not 0 < timeout <= MAX_TIMEOUT_MS:
         raise SpecError(f"{at}.timeout", "must be more than 0 and at most 24h")
     return timeout
-
-
-def _flag(submit: dict[str, Any], name: str) -> bool:
-    value = submit.get(name, False)
-    if not isinstance(value, bool):
-        raise SpecError(f"submit.{name}", f"is true or false, not {value!r}")
-    return value
 
 
 def _expression(field: str, source: Any, allowed: frozenset[str]) -> Expression:

@@ -17,6 +17,7 @@ _SUBMIT = {
     "idempotent": True,
     "timeout": "60s",
     "success": "response.status == 200 && response.body.status == 'done'",
+    "failed": "response.status == 200 && response.body.status == 'failed'",
     "units": "response.body.units",
 }
 _HEADERS = {"Authorization": "'Bearer ' + account.credential", MARK: "'1'"}

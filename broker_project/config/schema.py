@@ -103,7 +103,7 @@ def answers(names: frozenset[str], *meanings: str) -> dict[str, Field]:
 SUBMIT = {
     **request(SUBMIT_NAMES),
     "idempotent": Field(value_of(flag), False),
-    **answers(RESPONSE_NAMES, "success", "partial", "rejected", "busy", "not_executed"),
+    **answers(RESPONSE_NAMES, "success", "partial", "failed", "exists", "rejected", "busy", "not_executed"),
     **answers(RESPONSE_NAMES, "result", "units", "cost", "error", "reference"),
 }
 POLL = {

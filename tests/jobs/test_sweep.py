@@ -49,6 +49,7 @@ def job_type(pool: Pool) -> JobType:
         "idempotent": True,
         "headers": {"Idempotency-Key": "dispatch_key"},
         "success": "response.status == 200 && response.body.status == 'done'",
+        "failed": "response.status == 200 && response.body.status == 'failed'",
         "units": "response.body.units",
     }
     quick = {"attempts": 3, "first_ms": 50, "max_ms": 50}

@@ -178,7 +178,7 @@ NOT_BUILT: list[tuple[str, Callable[[str], Call]]] = [
     ("a user in the address", lambda url: make_call(url.replace("//", "//me:pw@"))),
     ("no host", lambda _: make_call("")),
     ("NaN", lambda url: make_call(url, payload=float("nan"))),
-    ("another mode", lambda url: Call("k", {}, {}, {}, {}, url, {"mode": "poll", "submit": {"path": "'/x'"}})),
+    ("another mode", lambda url: Call("k", {}, {}, {}, {}, url, {"mode": "lease", "submit": {"path": "'/x'"}})),
     ("no submit", lambda url: Call("k", {}, {}, {}, {}, url, {})),
 ]
 

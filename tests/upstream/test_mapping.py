@@ -7,9 +7,10 @@ import pytest
 
 from upstream.answer import Answer
 from upstream.calls import Call, Outcome
-from upstream.mapping import NoAnswer, no_answer, not_sent, read_answer, redacted
+from upstream.mapping import no_answer, not_sent, read_answer
 from upstream.request import scope_of
 from upstream.spec import compile_submit
+from upstream.wording import NoAnswer, redacted
 
 CALL = Call(
     key="d-1",
@@ -25,6 +26,7 @@ BODY = {"status": "done", "units": 3}
 DECLARED: dict[str, Any] = {
     "success": "response.status == 200 && response.body.status == 'done'",
     "partial": "response.status == 200 && response.body.status == 'partial'",
+    "failed": "response.status == 200 && response.body.status == 'failed'",
     "rejected": "response.status in [400, 404, 422]",
     "busy": "response.status == 429",
     "not_executed": "response.status == 503",
@@ -141,7 +143,7 @@ def test_what_the_call_took_of_the_account_is_kept_apart_from_what_was_used() ->
     found = outcome(200, body, units="response.body.units", cost="response.body.credits")
     assert (found.units, found.cost, found.usage_problem) == (3, 0.25, "")
     failed = outcome(
-        200, {**body, "status": "failed"}, success="response.body.status == 'done'", cost="response.body.credits"
+        200, {**body, "status": "failed"}, failed="response.body.status == 'failed'", cost="response.body.credits"
     )
     assert (failed.verdict, failed.cost) == ("failed", 0.25)
     refused = outcome(422, body, cost="response.body.credits")
@@ -149,7 +151,7 @@ def test_what_the_call_took_of_the_account_is_kept_apart_from_what_was_used() ->
 
 
 def test_a_failure_need_not_say_what_it_used() -> None:
-    found = outcome(200, {"status": "failed"}, success="response.body.status == 'done'", units="response.body.units")
+    found = outcome(200, {"status": "failed"}, failed="response.body.status == 'failed'", units="response.body.units")
     assert (found.verdict, found.units, found.usage_problem) == ("failed", None, "")
 
 

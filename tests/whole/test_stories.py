@@ -28,6 +28,7 @@ SUBMIT = {
     "headers": {"Idempotency-Key": "dispatch_key"},
     "idempotent": True,
     "success": "response.status == 200 && response.body.status == 'done'",
+    "failed": "response.status == 200 && response.body.status == 'failed'",
     "units": "response.body.units",
 }
 

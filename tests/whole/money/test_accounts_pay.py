@@ -29,6 +29,7 @@ def config(url: str) -> dict[str, Any]:
         **SUBMIT,
         "cost": "response.body.units",
         "success": "response.status == 200 && response.body.status == 'done'",
+        "failed": "response.status == 200 && response.body.status in ['failed', 'partial']",
     }
     return {
         "pools": {"paid for": {"upstream": upstream, "accounts": accounts}},
