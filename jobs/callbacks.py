@@ -17,9 +17,10 @@ from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts, flights
 from jobs.signals import announce_attempts, attempt_told
-from upstream.adapters import Adapter, adapter
+from upstream.adapters import Adapter, adapter, hear
 from upstream.answer import Answer
 from upstream.calls import Call, Outcome
+from upstream.followed import OTHER_REFERENCE
 
 PATH: Final = "/v1/upstream"
 MOST_TOLD: Final = 100  # words of the upstream about one attempt that are kept
@@ -48,9 +49,8 @@ def told(flight: Flight, call: Call, answer: Answer) -> bool:
     False when it speaks of other work than this attempt's. Locks the attempt, then its session; of a word that comes
     twice the second finds the attempt ended, and a late one is evidence.
     """
-    outcome = _adapter(str(call.upstream.get("adapter") or "http")).read_callback(call, answer)
-    known = flight.row["reference"]
-    if known and outcome.reference and outcome.reference != known:
+    outcome = hear(_adapter(str(call.upstream.get("adapter") or "http")), call, answer)
+    if outcome.error_code == OTHER_REFERENCE:
         return False
     if attempts.told(flight.attempt_id) >= MOST_TOLD:
         return True

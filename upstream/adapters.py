@@ -35,36 +35,7 @@ class Adapter(Protocol):
         """What a callback about the call says, as an answer to a poll would. Blocks for no input or output."""
         ...
 
-    async def poll(self, call: Call) -> Outcome:
-        """Asks how the work called `call.reference` stands."""
-        ...
-
-    async def find(self, call: Call) -> Outcome:
-        """Asks what became of the sending of `call.key`."""
-        ...
-
-    async def cancel(self, call: Call) -> Outcome:
-        """Asks to stop the work. Over and failed: it was cancelled; an empty verdict: the wish was taken."""
-        ...
-
-    def read_callback(self, call: Call, answer: Answer) -> Outcome:
-        """What the upstream's own request to `call.callback_url` says."""
-        ...
-
     async def close(self) -> None: ...
-
-
-NOT_SUPPORTED = Outcome(
-    over=False, verdict="unknown", error_code="not_supported", error_message="the adapter cannot ask for that"
-)
-
-
-async def make(made_by: Adapter, action: Action, call: Call, repeat: bool) -> Outcome:
-    """Makes the call. An adapter that can only submit says of everything else that it does not know."""
-    if action == "submit":
-        return await made_by.submit(call, repeat)
-    ask = getattr(made_by, action, None)
-    return NOT_SUPPORTED if ask is None else cast(Outcome, await ask(call))
 
 
 class UnknownAdapterError(LookupError):

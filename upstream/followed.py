@@ -24,6 +24,7 @@ from upstream.wording import (
 )
 
 MISSING_STATUS: Final = 404
+OTHER_REFERENCE: Final = "other_reference"
 
 
 def read_poll(poll: Poll, call: Call, scope: Scope, answer: Answer) -> Outcome:
@@ -46,7 +47,6 @@ def read_find(find: Find, call: Call, scope: Scope, answer: Answer) -> Outcome:
         found,
         over=True,
         verdict="not_executed",
-        error_class="transient",
         error_code="missing",
         error_message="the upstream knows nothing under this dispatch key",
         usage_problem="",
@@ -77,7 +77,7 @@ def read_callback(callback: Callback, call: Call, scope: Scope, answer: Answer) 
     found = _read(callback.says, call, scope, answer)
     told = reading.reference(callback.reference, scope)
     if callback.reference is not None and call.reference and told != call.reference:
-        return _unknown(answer, call, "other_reference", "it speaks of other work, or of none")
+        return _unknown(answer, call, OTHER_REFERENCE, "it speaks of other work, or of none")
     return replace(found, reference=told) if told else found
 
 

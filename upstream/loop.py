@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 
 import uvloop
 
-from upstream.adapters import Adapter, UnknownAdapterError, adapter, make
+from upstream.adapters import Adapter, UnknownAdapterError, adapter, ask
 from upstream.calls import Action, Call, Outcome
 from upstream.mapping import not_sent
 from upstream.outcomes import OutcomeWriter
@@ -192,7 +192,7 @@ class CallLoop(Generic[K]):
                 self._adapters[name] = adapter(name)
             except UnknownAdapterError as error:
                 return not_sent(str(error), call, entry.repeat or entry.action != "submit")
-        return await make(self._adapters[name], entry.action, call, entry.repeat)
+        return await ask(self._adapters[name], entry.action, call, entry.repeat)
 
     def _cancel(self, entry: _InFlight, why: str) -> None:
         if entry.ended or entry.lost or self._loop is None:

@@ -107,7 +107,7 @@ def test_an_answer_that_says_nothing_is_asked_again_later_and_later() -> None:
         assert (attempt.verdict, attempt.asks_failed, attempt.phase) == ("unknown", failed, "accepted")
         ((seconds,),) = db.rows("SELECT extract(epoch FROM look_at - clock_timestamp())::int FROM jobs_attempt")
         pauses.append(seconds)
-    assert pauses == [4, 8, 16, 32]
+    assert pauses == [2, 4, 8, 16]
     factories.learn(ask(job, 40), RUNNING)
     assert (attempt_of(job).verdict, attempt_of(job).asks_failed) == ("", 0)
 

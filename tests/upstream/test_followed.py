@@ -141,7 +141,7 @@ def test_a_poll_that_finds_nothing_is_unknown(provider: Provider) -> None:
 
 def test_a_find_that_finds_nothing_was_not_executed(provider: Provider) -> None:
     for body in ({"error": "no such key"}, b"", "text", b"{broken"):
-        assert short(asked(provider, "find", body, 404)) == (True, "not_executed", "transient", "missing")
+        assert short(asked(provider, "find", body, 404)) == (True, "not_executed", "", "missing")
 
 
 def test_missing_may_be_said_otherwise(provider: Provider) -> None:

@@ -1,0 +1,169 @@
+"""What the upstream tells us is bound to one attempt; told early, late, twice or out of order it moves a job once."""
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from jobs import asking, callbacks
+from jobs.flight import Flight
+from jobs.models import Evidence, Job, LateCompletion
+from jobs.queries import flights
+from tests import db, factories
+from tests.factories import HOLDER, attempt_of, session_of
+from tests.jobs.test_asking import DONE, RUNNING, TAKEN, finished, poll_type, sent
+from upstream.calls import Outcome
+
+pytestmark = pytest.mark.django_db
+SAYS = {
+    "running": "response.body.status == 'running'",
+    "success": "response.body.status == 'done'",
+    "failed": "response.body.status == 'failed'",
+    "progress": "response.body.progress",
+    "units": "response.body.units",
+    "result": "response.body.output",
+}
+REFERENCE = {"reference": "response.body.id"}
+DONE_BODY = {"id": "task-1", "status": "done", "progress": 1, "units": 3, "output": {"text": "made"}}
+RUNNING_BODY = {"id": "task-1", "status": "running", "progress": 0.5, "units": None, "output": None}
+
+
+@pytest.fixture(autouse=True)
+def _public(settings: Any) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+
+
+def told_job(*, polled: bool) -> tuple[Job, Flight]:
+    """A job whose call is on its way, to an upstream that calls back; `polled`: it can be asked too."""
+    poll = {"path": "'/tasks/' + reference", "every": "2s", **SAYS} if polled else None
+    return sent(poll_type(mode="callback", poll=poll, callback=REFERENCE if polled else {**SAYS, **REFERENCE}))
+
+
+def tell(address: str, body: Any) -> int:
+    path = address.removeprefix("https://berth.example")
+    return Client().post(path, json.dumps(body), content_type="application/json").status_code
+
+
+def address_of(job: Job) -> str:
+    flight = flights.of_attempt(attempt_of(job).pk)
+    assert flight is not None
+    return callbacks.address(flight)
+
+
+def test_its_word_ends_what_cannot_be_asked_for() -> None:
+    job, flight = told_job(polled=False)
+    factories.learn(flight, TAKEN)
+    assert tell(address_of(job), RUNNING_BODY) == 204
+    assert (attempt_of(job).phase, attempt_of(job).progress) == ("accepted", 0.5)
+    assert tell(address_of(job), DONE_BODY) == 204
+    assert session_of(job).state == "available"
+    job = finished(job)
+    assert (job.state, job.charged, job.result) == ("completed", 3_000_000, {"text": "made"})
+
+
+def test_an_early_word_is_taken_and_the_answer_that_follows_changes_nothing() -> None:
+    job, flight = told_job(polled=False)
+    assert tell(address_of(job), DONE_BODY) == 204
+    assert finished(job).state == "completed"
+    before = db.everything()
+    factories.learn(flight, TAKEN)
+    after = db.everything()
+    assert len(after.pop("jobs_evidence")) == len(before.pop("jobs_evidence")) + 1
+    assert after == before
+
+
+def test_an_early_running_does_not_take_the_lease_from_whoever_calls() -> None:
+    job, _ = told_job(polled=False)
+    assert tell(address_of(job), RUNNING_BODY) == 204
+    assert (attempt_of(job).phase, attempt_of(job).lease_until is None) == ("calling", False)
+
+
+def test_told_five_times_and_out_of_order_it_moves_once() -> None:
+    job, flight = told_job(polled=False)
+    factories.learn(flight, TAKEN)
+    for body in [DONE_BODY] * 5 + [RUNNING_BODY]:
+        assert tell(address_of(job), body) == 204
+    job = finished(job)
+    assert (job.state, job.charged) == ("completed", 3_000_000)
+    assert LateCompletion.objects.count() == 0
+    assert Evidence.objects.filter(kind="callback").count() == 6
+
+
+def test_where_it_can_be_asked_its_word_is_a_hint_and_the_poll_decides() -> None:
+    job, flight = told_job(polled=True)
+    factories.learn(flight, TAKEN)
+    assert asking.verify([job.pk], HOLDER) == []
+    assert tell(address_of(job), DONE_BODY) == 204
+    assert session_of(job).state == "busy"
+    (poll,) = asking.verify([job.pk], HOLDER)
+    factories.learn(poll, RUNNING)
+    assert finished(job).state == "processing", "what it says there counts"
+    assert tell(address_of(job), DONE_BODY) == 204
+    (poll,) = asking.verify([job.pk], HOLDER)
+    factories.learn(poll, DONE)
+    assert finished(job).state == "completed"
+
+
+def test_an_early_hint_is_followed_as_soon_as_the_answer_is_there() -> None:
+    job, flight = told_job(polled=True)
+    assert tell(address_of(job), DONE_BODY) == 204
+    factories.learn(flight, TAKEN)
+    assert [poll.action for poll in asking.verify([job.pk], HOLDER)] == ["poll"]
+
+
+def test_a_hint_tells_the_reference_of_a_lost_answer() -> None:
+    job, flight = told_job(polled=True)
+    factories.learn(flight, factories.CUT)
+    assert tell(address_of(job), DONE_BODY) == 204
+    (poll,) = asking.verify([job.pk], HOLDER)
+    assert (poll.action, poll.row["reference"]) == ("poll", "task-1")
+
+
+def test_without_a_word_it_is_polled_all_the_same() -> None:
+    job, flight = told_job(polled=True)
+    factories.learn(flight, TAKEN)
+    db.let_time_pass(31)
+    assert [poll.action for poll in asking.verify([job.pk], HOLDER)] == ["poll"]
+
+
+@pytest.mark.parametrize("forged", ["0" * 64, "", "x"])
+def test_a_forged_token_is_not_found(forged: str) -> None:
+    job, flight = told_job(polled=False)
+    factories.learn(flight, TAKEN)
+    before = db.everything()
+    assert tell(f"/v1/upstream/{attempt_of(job).pk}/{forged}", DONE_BODY) == 404
+    assert db.everything() == before
+
+
+def test_the_token_of_one_attempt_speaks_of_no_other() -> None:
+    first, flight = told_job(polled=False)
+    second, other = told_job(polled=False)
+    factories.learn(flight, TAKEN)
+    factories.learn(other, Outcome(over=False, verdict="", reference="task-2"))
+    token = address_of(first).rpartition("/")[2]
+    assert tell(f"/v1/upstream/{attempt_of(second).pk}/{token}", DONE_BODY) == 404
+    assert tell(address_of(second), DONE_BODY) == 404, "it names the other's work"
+    assert tell("/v1/upstream/99999999999999999999/x", DONE_BODY) == 404
+    assert attempt_of(second).ended_at is None
+
+
+def test_a_late_success_of_a_run_that_failed_is_our_loss() -> None:
+    job, flight = told_job(polled=False)
+    factories.learn(flight, TAKEN)
+    db.let_time_pass(601)
+    assert asking.verify([job.pk], HOLDER) == []
+    assert finished(job).state == "failed"
+    assert tell(address_of(job), DONE_BODY) == 204
+    assert LateCompletion.objects.get().job_id == job.pk
+    assert finished(job).state == "failed"
+
+
+def test_no_more_than_so_many_words_are_kept() -> None:
+    job, flight = told_job(polled=False)
+    factories.learn(flight, TAKEN)
+    Evidence.objects.bulk_create(
+        Evidence(attempt=attempt_of(job), kind="callback", fence=1, content={}) for _ in range(callbacks.MOST_TOLD)
+    )
+    assert tell(address_of(job), DONE_BODY) == 204
+    assert Evidence.objects.filter(kind="callback").count() == callbacks.MOST_TOLD
