@@ -52,9 +52,10 @@ def told(flight: Flight, call: Call, answer: Answer) -> bool:
     outcome = hear(_adapter(str(call.upstream.get("adapter") or "http")), call, answer)
     if outcome.error_code == OTHER_REFERENCE:
         return False
-    if attempts.told(flight.attempt_id) >= MOST_TOLD:
+    ended = flight.row["ended_at"] is not None
+    if attempts.told(flight.attempt_id) >= MOST_TOLD and (ended or not outcome.over):
         return True
-    if flight.ways.confirms and flight.row["ended_at"] is None:
+    if flight.ways.confirms and not ended:
         _ask_now(flight, outcome)
     else:
         transitions.learn([Finding(flight, outcome, "callback")])

@@ -92,7 +92,8 @@ class Finding:
         """Whether it tells more than is known; of a thousand polls that say "still running" one is kept."""
         row = self.flight.row
         same = row["verdict"] == self.outcome.verdict and row["error_code"] == self.outcome.error_code
-        return self.ends or not (self.asked and row["phase"] == "accepted" and same)
+        said_often = self.asked or self.kind == "callback"
+        return self.ends or not (said_often and row["phase"] == "accepted" and same)
 
     def evidence(self) -> dict[str, Any]:
         """The row that is kept whoever comes late."""

@@ -157,7 +157,7 @@ callback = _operation(
         OpenApiParameter("attempt", str, "path"),
         OpenApiParameter("token", str, "path", description="Of the address that the attempt was sent with."),
     ),
-    body=d.AnyJson,
+    body=OpenApiTypes.OBJECT,
     auth=[],
     operation_id="upstream_callback",
 )
