@@ -165,7 +165,7 @@ def test_no_more_than_so_many_words_are_kept() -> None:
     Evidence.objects.bulk_create(
         Evidence(attempt=attempt_of(job), kind="callback", fence=1, content={}) for _ in range(callbacks.MOST_TOLD)
     )
-    assert tell(address_of(job), {"status": "odd"}) == 204
+    assert tell(address_of(job), {"id": "task-1", "status": "odd"}) == 204
     assert Evidence.objects.filter(kind="callback").count() == callbacks.MOST_TOLD
     assert tell(address_of(job), DONE_BODY) == 204
     assert finished(job).state == "completed", "an end is never too much"
