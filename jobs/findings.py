@@ -47,13 +47,15 @@ class Finding:
     @classmethod
     def still_unknown(cls, flight: Flight) -> "Finding":
         """It was to be looked at, and nothing new can be known before max_runtime has passed."""
-        return cls(flight, Outcome(over=False, verdict="unknown", error_code=flight.row["error_code"]), "waited")
+        code, message = flight.row["error_code"], flight.row["error_message"]
+        return cls(flight, Outcome(over=False, verdict="unknown", error_code=code, error_message=message), "waited")
 
     @classmethod
     def waited_out(cls, flight: Flight) -> "Finding":
         """max_runtime has passed: the session is over, what it did stays unknown."""
         code = flight.row["error_code"] or "outcome_unknown"
-        return cls(flight, Outcome(over=True, verdict="unknown", error_code=code), "waited")
+        message = flight.row["error_message"] or "max_runtime has passed, and nobody knows what came of it"
+        return cls(flight, Outcome(over=True, verdict="unknown", error_code=code, error_message=message), "waited")
 
     @classmethod
     def of_operator(cls, flight: Flight, executed: bool, units: float | None, said: Mapping[str, Any]) -> "Finding":

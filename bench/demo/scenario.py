@@ -88,7 +88,7 @@ def own_scenario(options: argparse.Namespace) -> Scenario:
         "tenants": tenants,
     }
     works = {name: [Work("render", {"pages": 1}, options.jobs)] for name in tenants}
-    return _with_credentials(config, works)
+    return with_credentials(config, works)
 
 
 def scenario_of(path: Path, options: argparse.Namespace) -> Scenario:
@@ -111,7 +111,7 @@ def scenario_of(path: Path, options: argparse.Namespace) -> Scenario:
             Work(kind, example(types[kind].get("payload_schema") or {}), max(1, options.jobs // len(allowed)))
             for kind in allowed
         ]
-    return _with_credentials(config, works)
+    return with_credentials(config, works)
 
 
 def example(schema: dict[str, Any]) -> Any:
@@ -133,7 +133,7 @@ def example(schema: dict[str, Any]) -> Any:
     return {"string": "x" * max(1, int(schema.get("minLength", 1))), "boolean": True}.get(kind)
 
 
-def _with_credentials(config: dict[str, Any], works: dict[str, list[Work]]) -> Scenario:
+def with_credentials(config: dict[str, Any], works: dict[str, list[Work]]) -> Scenario:
     """Gives every account a credential of the simulator, by an environment variable."""
     accounts: list[dict[str, Any]] = []
     environment: dict[str, str] = {}
