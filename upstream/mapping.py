@@ -133,14 +133,17 @@ def _verdict(submit: Submit, answer: Answer, reader: Reader) -> Said:
     if claimed is not None:
         return claimed, ""
     status = answer.status
-    busy = status == BUSY_STATUS if submit.busy is None else reader.holds(submit.busy)
-    if busy:
+    # Before busy: an account without credits is often said to be busy, but no wait mends that.
+    auth = status in AUTH_STATUSES if submit.auth is None else reader.holds(submit.auth)
+    if auth and submit.auth is not None:
+        return "not_executed", "auth"
+    if status == BUSY_STATUS if submit.busy is None else reader.holds(submit.busy):
         return "not_executed", "busy"
     if status in REJECTED_STATUSES if submit.rejected is None else reader.holds(submit.rejected):
         return "not_executed", "rejected"
     unavailable = status == UNAVAILABLE_STATUS if submit.not_executed is None else reader.holds(submit.not_executed)
-    if unavailable or status in AUTH_STATUSES:
-        return "not_executed", "auth" if status in AUTH_STATUSES else "transient"
+    if unavailable or auth:
+        return "not_executed", "auth" if auth else "transient"
     return "unknown", ""
 
 

@@ -21,9 +21,21 @@ DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TIMEOUT_MS: Final = 24 * 3_600_000
 SUBMIT_FIELDS: Final = frozenset(
     {"method", "path", "headers", "idempotent", "body", "timeout", "success", "partial", "failed", "exists", "rejected"}
-    | {"busy", "not_executed", "result", "units", "cost", "error", "reference"}
+    | {"busy", "auth", "not_executed", "result", "units", "cost", "error", "reference"}
 )
-_MEANINGS = ("success", "partial", "failed", "exists", "rejected", "busy", "not_executed", "result", "units", "cost")
+_MEANINGS = (
+    "success",
+    "partial",
+    "failed",
+    "exists",
+    "rejected",
+    "busy",
+    "auth",
+    "not_executed",
+    "result",
+    "units",
+    "cost",
+)
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _WITHOUT_BODY = frozenset({"GET", "DELETE"})
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -62,6 +74,7 @@ class Submit(Sending):
     exists: Expression | None  # the upstream has this dispatch key already
     rejected: Expression | None
     busy: Expression | None
+    auth: Expression | None  # the account's fault: its credential, or its credits
     not_executed: Expression | None
     result: Expression | None
     units: Expression | None

@@ -51,11 +51,13 @@ def said(value: Any) -> tuple[str, str]:
     if isinstance(value, list):
         return said(value[0]) if value and isinstance(value[0], str | dict) else ("", "")
     if isinstance(value, dict):
-        inner = value.get("error") or value.get("errors")
-        if isinstance(inner, dict | list):
+        inner = next(
+            (value[name] for name in ("error", "errors", "detail") if isinstance(value.get(name), dict | list)), None
+        )
+        if inner:
             return said(inner)
         code = value.get("code", value.get("type", ""))
-        texts = (value.get(name) for name in ("message", "error", "detail", "title", "error_message"))
+        texts = (value.get(name) for name in ("message", "msg", "error", "detail", "title", "error_message"))
         return (str(code) if isinstance(code, str | int) else ""), next((t for t in texts if isinstance(t, str)), "")
     return "", value if isinstance(value, str) else ""
 

@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 from django.db import transaction
 
 from broker_project.config import checks
+from broker_project.config.checks_calls import check_balances, check_compiled
 from broker_project.config.file import read_file
 from broker_project.config.findings import Findings, Place
 from broker_project.config.plan import Plan, make_plan
@@ -49,18 +50,21 @@ def read_wanted(path: Path, prune: bool) -> tuple[Wanted, list[str]]:
     written = read_file(path)
     findings = Findings()
     parsed = FILE(written, Place(), findings)
-    checks.check(parsed, _known_names(parsed, prune), findings)
+    known = _known(prune)
+    checks.check(parsed, known, findings)
     findings.stop_on_errors()
     wanted = rows(written, parsed)
-    checks.check_compiled(wanted.job_types, wanted.pools, findings)
+    check_balances(wanted.pools, findings)
+    pools = {**known.pools, **{name: row["upstream"] for name, row in wanted.pools.items()}}
+    check_compiled(wanted.job_types, pools, findings)
     findings.stop_on_errors()
     return wanted, findings.warnings
 
 
-def _known_names(parsed: dict[str, dict[str, object]], prune: bool) -> dict[str, set[str]]:
-    """What the file may refer to: its own, and what is stored unless that is about to be drained."""
-    names = {"pools": set(parsed["pools"]), "job_types": set(parsed["job_types"])}
-    if not prune:
-        names["pools"] |= set(Pool.objects.values_list("name", flat=True))
-        names["job_types"] |= set(JobType.objects.values_list("name", flat=True))
-    return names
+def _known(prune: bool) -> checks.Known:
+    """What is stored, unless that is about to be drained."""
+    if prune:
+        return checks.Known({}, set())
+    return checks.Known(
+        dict(Pool.objects.values_list("name", "upstream")), set(JobType.objects.values_list("name", flat=True))
+    )

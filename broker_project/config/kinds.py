@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 from broker_project.config.findings import Findings, Place
 from upstream.adapters import UnknownAdapterError, adapter
 from upstream.expressions import compile_expression, compile_path
+from upstream.presets import names as preset_names
 from upstream.quantities import duration_ms, rate, size_bytes
-from upstream.spec import SpecError, compile_submit
+from upstream.spec import SpecError, sending
 
 Kind = Callable[[Any, Place, Findings], Any]
 DAY_MS: Final = 86_400_000
@@ -157,15 +158,19 @@ def expression(names: frozenset[str], in_path: bool = False) -> Kind:
     return value_of(read)
 
 
-def header(value: Any, place: Place, findings: Findings) -> str | None:
-    """The expression of one header; the name is the last part of its place. Null: not sent."""
-    name = place.path.rpartition("headers.")[2]
-    try:
-        # The same check that a call makes, so that what is accepted here can be sent.
-        compile_submit({"headers": {name: value}, "submit": {"path": "'/'"}})
-    except SpecError as error:
-        findings.error(place, str(error).removeprefix(f"headers.{name}: "))
-    return value if isinstance(value, str) else None
+def header_over(names: frozenset[str]) -> Kind:
+    """The expression of one header; its name is the last part of its place. Null: not sent."""
+
+    def read(value: Any, place: Place, findings: Findings) -> str | None:
+        name = place.path.rpartition("headers.")[2]
+        try:
+            # The same check that a call makes, so that what is accepted here can be sent.
+            sending("call", {"path": "'/'"}, {name: value}, names, method="GET")
+        except SpecError as error:
+            findings.error(place, str(error).removeprefix(f"headers.{name}: "))
+        return value if isinstance(value, str) else None
+
+    return read
 
 
 def anything(value: Any, _place: Place, _findings: Findings) -> Any:
@@ -193,6 +198,12 @@ def adapter_name(value: Any) -> str:
         adapter(text(value))
     except UnknownAdapterError as error:
         raise ValueError(str(error)) from None
+    return str(value)
+
+
+def preset_name(value: Any) -> str:
+    if text(value) not in preset_names():
+        raise ValueError(f"there is no preset {value!r}; known are {', '.join(preset_names())}")
     return str(value)
 
 

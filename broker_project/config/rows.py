@@ -7,6 +7,7 @@ from typing import Any
 from broker_project.config.checks import pools_of
 from broker_project.config.secrets import without_secret
 from credits.pricing import to_micro
+from upstream.declared import merged
 from upstream.spec import DEFAULT_TIMEOUT_MS
 
 Row = dict[str, Any]
@@ -68,7 +69,13 @@ def _low_credits(low: Row | None) -> Row:
 
 
 def _pool(pool: Row, written: Row) -> Row:
-    upstream = {name: pool["upstream"][name] for name in ("adapter", "base_url", "headers")}
+    # With the preset's address and headers, for what is asked for no job: a balance. The rest is laid over it at each call.
+    declared = merged(pool["upstream"], {})
+    upstream = {name: declared[name] for name in ("adapter", "base_url", "headers")}
+    if pool["upstream"]["preset"]:
+        upstream["preset"] = pool["upstream"]["preset"]
+    if pool["poll_rate"]:
+        upstream["poll_rate"] = pool["poll_rate"]
     if pool["balance"]:
         upstream["balance"] = _balance(pool["balance"])
     return {
@@ -125,8 +132,8 @@ def _job_type(job_type: Row, written: Row) -> Row:
 def _upstream(job_type: Row, written: Row) -> Row:
     """The block as written; a call without a time-out of its own never outlasts max_runtime."""
     upstream = {**written, "mode": job_type["upstream"]["mode"]}
-    submit = upstream.get("submit")
-    if submit and not submit.get("timeout") and job_type["max_runtime"] < DEFAULT_TIMEOUT_MS:
+    submit = upstream.get("submit") or {}
+    if not submit.get("timeout") and job_type["max_runtime"] < DEFAULT_TIMEOUT_MS:
         upstream["submit"] = {**submit, "timeout": f"{job_type['max_runtime']}ms"}
     return upstream
 

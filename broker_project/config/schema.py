@@ -14,10 +14,11 @@ from broker_project.config.kinds import (
     duration,
     expression,
     flag,
-    header,
+    header_over,
     list_of,
     map_of,
     number,
+    preset_name,
     rate_limit,
     size,
     table,
@@ -25,31 +26,25 @@ from broker_project.config.kinds import (
     value_of,
     whole,
 )
+from broker_project.config.schema_calls import BALANCE, CALLBACK, CANCEL, CLEANUP, FIND, POLL, PROBE, SUBMIT
 from broker_project.config.secrets import credential
 from credits.errors import PriceError
 from credits.pricing import to_micro
 from upstream.balances import ACCOUNT_NAMES
 from upstream.expressions import (
-    FOLLOW_NAMES,
-    FOLLOW_RESPONSE_NAMES,
     PRICE_NAMES,
-    PROBE_NAMES,
     REQUIRES_NAMES,
-    RESPONSE_NAMES,
     SETTLE_NAMES,
     SUBMIT_NAMES,
     TENANT_PRICE_NAMES,
     ExpressionError,
     compile_expression,
 )
-from upstream.spec import MAX_TIMEOUT_MS
 
 MOST_SESSIONS: Final = 10_000  # of one account
 MOST_PAYLOAD_BYTES: Final = 100_000_000
 LONGEST_COOLDOWN_MS: Final = 24 * 86_400_000
-LONGEST_ASKING_MS: Final = 25_000  # for a balance: all of one round share half a minute
 NO_NAMES: Final[frozenset[str]] = frozenset()
-_TIMEOUT = Field(duration(1, MAX_TIMEOUT_MS))
 
 
 def later(kind: Kind, default: Any = None) -> Field:
@@ -83,60 +78,6 @@ def price(value: Any, place: Place, findings: Findings) -> str | None:
         findings.error(place, str(error))
     return found
 
-
-def request(names: frozenset[str]) -> dict[str, Field]:
-    """How a call is made."""
-    return {
-        "method": Field(choice("GET", "POST", "PUT", "PATCH", "DELETE")),
-        "path": Field(expression(names, in_path=True)),
-        "headers": Field(map_of(header, check_name=False), {}),
-        "body": Field(expression(names)),
-        "timeout": _TIMEOUT,
-    }
-
-
-def answers(names: frozenset[str], *meanings: str) -> dict[str, Field]:
-    """What an answer means, an expression for each."""
-    return {meaning: Field(expression(names)) for meaning in meanings}
-
-
-SUBMIT = {
-    **request(SUBMIT_NAMES),
-    "idempotent": Field(value_of(flag), False),
-    **answers(RESPONSE_NAMES, "success", "partial", "failed", "exists", "rejected", "busy", "not_executed"),
-    **answers(RESPONSE_NAMES, "result", "units", "cost", "error", "reference"),
-}
-POLL = {
-    **request(FOLLOW_NAMES),
-    "every": Field(duration(100)),
-    "fallback": Field(duration(100)),
-    **answers(FOLLOW_RESPONSE_NAMES, "running", "success", "partial", "failed"),
-    **answers(FOLLOW_RESPONSE_NAMES, "progress", "result", "units", "cost", "error"),
-}
-CANCEL = {**request(FOLLOW_NAMES), **answers(FOLLOW_RESPONSE_NAMES, "success")}
-FIND = {
-    **request(FOLLOW_NAMES),
-    **answers(FOLLOW_RESPONSE_NAMES, "missing", "running", "success", "partial", "failed"),
-    **answers(FOLLOW_RESPONSE_NAMES, "result", "units", "cost", "error", "reference"),
-}
-CLEANUP = {
-    **request(SUBMIT_NAMES),
-    **answers(RESPONSE_NAMES, "success"),
-    "tries": Field(whole(1, 100), 3),
-}
-PROBE = {
-    **request(ACCOUNT_NAMES),
-    "every": Field(duration(1000), required="how often an idle account is probed"),
-    **answers(PROBE_NAMES, "healthy"),
-}
-BALANCE = {
-    **request(ACCOUNT_NAMES),
-    "path": Field(expression(ACCOUNT_NAMES, in_path=True), required="where the balance is asked for"),
-    "timeout": Field(duration(1, LONGEST_ASKING_MS)),
-    "value": Field(expression(PROBE_NAMES), required="the number of credits, CEL over account and response"),
-    "every": Field(duration(60_000), 900_000),
-    "most": Field(number()),
-}
 
 ACCOUNT = {
     "sessions": Field(whole(0, MOST_SESSIONS), 1),
@@ -188,6 +129,7 @@ POOL = {
     "window": Field(whole(1, 1_000_000), 10),
     "max_pending": later(whole()),
     "rate_limit": later(value_of(rate_limit)),
+    "poll_rate": Field(value_of(rate_limit)),
     "breaker": later(
         table(
             {
@@ -204,9 +146,9 @@ POOL = {
         table(
             {
                 "adapter": Field(value_of(adapter_name), "http"),
-                "preset": Field(value_of(text)),
+                "preset": Field(value_of(preset_name)),
                 "base_url": Field(value_of(base_url), ""),
-                "headers": Field(map_of(header, check_name=False), {}),
+                "headers": Field(map_of(header_over(SUBMIT_NAMES), check_name=False), {}),
             }
         ),
         required="where the upstream is, at least its base_url",
@@ -246,11 +188,12 @@ JOB_TYPE = {
     "upstream": Field(
         table(
             {
-                "mode": Field(choice("sync", "poll", "callback", "lease"), "sync"),
+                "mode": Field(choice("sync", "poll", "callback", "lease")),
                 "submit": Field(table(SUBMIT)),
-                "poll": later(table(POLL)),
-                "cancel": later(table(CANCEL)),
-                "find": later(table(FIND)),
+                "poll": Field(table(POLL)),
+                "find": Field(table(FIND)),
+                "cancel": Field(table(CANCEL)),
+                "callback": Field(table(CALLBACK)),
             }
         ),
         required="how a job is sent, at least submit.path",

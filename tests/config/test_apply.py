@@ -198,7 +198,6 @@ def test_a_call_never_outlasts_max_runtime(apply: Apply) -> None:
         (f"{CLIP}.requires", {"region": "'eu'"}, "clip.requires is accepted, but this job type cannot take jobs yet"),
         (f"{CLIP}.sessions", 2, "clip.sessions above 1 is accepted, but this job type cannot take jobs yet"),
         (f"{CLIP}.upstream.mode", "lease", "clip.upstream.mode lease is accepted, but this job type cannot take jobs"),
-        (f"{POOL}.upstream.preset", "fal", "clip.pool has an upstream.preset; that is accepted, but this job type"),
     ],
 )
 def test_what_cannot_be_ignored_safely_closes_the_job_type(apply: Apply, place: str, value: Any, warning: str) -> None:
@@ -206,13 +205,6 @@ def test_what_cannot_be_ignored_safely_closes_the_job_type(apply: Apply, place: 
     assert not JobType.objects.get().accepting
     apply()
     assert JobType.objects.get().accepting
-
-
-def test_at_least_once_by_find_alone_waits_for_find(apply: Apply) -> None:
-    find = {"path": "'/tasks/' + dispatch_key"}
-    said = apply((f"{CLIP}.delivery", "at_least_once"), (f"{CLIP}.upstream.find", find))
-    assert "at_least_once by upstream.find is accepted, but this job type cannot take jobs yet" in said
-    assert not JobType.objects.get().accepting
 
 
 def test_an_account_with_tokens_to_refresh_offers_no_session(apply: Apply) -> None:

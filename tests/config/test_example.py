@@ -18,6 +18,7 @@ TABLES = [
     schema.POLL,
     schema.CANCEL,
     schema.FIND,
+    schema.CALLBACK,
     schema.CLEANUP,
     schema.PROBE,
     schema.BALANCE,
@@ -32,7 +33,7 @@ def test_the_example_applies_and_its_clips_can_be_asked_for(monkeypatch: pytest.
     with (tmp_path / "out").open("w") as out:
         apply_file(ROOT / "broker.example.yaml", False, False, out)
     accepting = dict(JobType.objects.values_list("name", "accepting"))
-    assert accepting == {"clip": True, "clip-async": False}
+    assert accepting == {"clip": True, "clip-async": True}
 
 
 @pytest.mark.parametrize("page", ["broker.example.yaml", "docs/configuration.md"])
