@@ -87,13 +87,13 @@ def test_a_failure_that_was_billed_costs_its_account_and_the_tenant_pays_once(be
         for account in made_config["pools"][name]["accounts"].values():
             account["credits"] = 100
         berth.apply(made_config, **credentials(2))
-        made = World(berth, name, url)
-        job = made.ended(made.submit(units=4, fail={"code": 500, "billed": True}, times=1))
-        assert (job["state"], job["attempts"], job["credits"]["charged"]) == ("completed", 2, "4.000000")
-        costs = made.sql(
-            "SELECT string_agg(b.posted::text, ' ' ORDER BY a.id) FROM credits_balance b JOIN credits_account a "
-            "ON a.id = b.account_id JOIN pool_upstreamaccount u ON u.id = a.owner_id AND a.kind = 'upstream' "
-            f"JOIN pool_pool p ON p.id = u.pool_id WHERE p.name = '{name}'"
-        )
-        assert costs == "96000000 96000000", "each account paid for its own"
-        assert {line["account"] for line in made.executions(job["id"])} == {"acct-001", "acct-002"}
+        with World(berth, name, url) as made:
+            job = made.ended(made.submit(units=4, fail={"code": 500, "billed": True}, times=1))
+            assert (job["state"], job["attempts"], job["credits"]["charged"]) == ("completed", 2, "4.000000")
+            costs = made.sql(
+                "SELECT string_agg(b.posted::text, ' ' ORDER BY a.id) FROM credits_balance b JOIN credits_account a "
+                "ON a.id = b.account_id JOIN pool_upstreamaccount u ON u.id = a.owner_id AND a.kind = 'upstream' "
+                f"JOIN pool_pool p ON p.id = u.pool_id WHERE p.name = '{name}'"
+            )
+            assert costs == "96000000 96000000", "each account paid for its own"
+            assert {line["account"] for line in made.executions(job["id"])} == {"acct-001", "acct-002"}

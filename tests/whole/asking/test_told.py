@@ -15,7 +15,13 @@ SAYS = {name: POLL[name] for name in ("running", "success", "failed", "progress"
 CALLBACK = {"reference": "response.body.id"}
 ONLY_TOLD = {"mode": "callback", "submit": CALLED_BACK, "callback": {**CALLBACK, **SAYS}}
 CONFIRMED = {"mode": "callback", "submit": CALLED_BACK, "poll": {**POLL, "fallback": "3s"}, "callback": CALLBACK}
-ODD: list[dict[str, Any]] = [{"early_callback": True}, {"dup_callback": 5}, {"out_of_order": True}, {"late_callback": "1s"}, {}]
+ODD: list[dict[str, Any]] = [
+    {"early_callback": True},
+    {"dup_callback": 5},
+    {"out_of_order": True},
+    {"late_callback": "1s"},
+    {},
+]
 
 
 @pytest.mark.parametrize(("name", "upstream"), [("only told", ONLY_TOLD), ("told and asked", CONFIRMED)])

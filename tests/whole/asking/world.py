@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -42,6 +42,13 @@ class World:
         self.berth, self.name = berth, name
         self.upstream = httpx.Client(base_url=url, timeout=30)
         self.client = berth.client(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.client.close()
+        self.upstream.close()
 
     def submit(self, units: float = 3, seconds: float | None = None, **sim: Any) -> str:
         """The id of an accepted job that meets these faults."""
@@ -120,6 +127,6 @@ def world(
     """The world of one test; `arguments` are the simulator's. At its end no session was used by two jobs."""
     with simulator("--accounts", str(accounts), *arguments) as url:
         berth.apply(config(name, url, accounts, upstream, **type_fields), **credentials(accounts))
-        made = World(berth, name, url)
-        yield made
-        assert made.report()["overlaps"] == 0
+        with World(berth, name, url) as made:
+            yield made
+            assert made.report()["overlaps"] == 0
