@@ -33,10 +33,16 @@ class Finding:
 
     @classmethod
     def of_answer(cls, flight: Flight, outcome: Outcome) -> "Finding":
-        """What came back from a call. That there is no such key is not believed as long as it may be on its way."""
-        early = outcome.verdict == NOT_EXECUTED and flight.row["age_ms"] < flight.ways.find_after_ms
-        if flight.action == "find" and early:
-            outcome = replace(outcome, over=False, verdict="unknown", error_code="missing_early")
+        """What came back from a call.
+
+        That there is no such key is not believed as long as it may be on its way, and never of work that was taken:
+        upstreams forget keys.
+        """
+        if flight.action == "find" and outcome.verdict == NOT_EXECUTED:
+            if flight.was_taken:
+                outcome = replace(outcome, over=False, verdict="unknown")
+            elif flight.row["age_ms"] < flight.ways.find_after_ms:
+                outcome = replace(outcome, over=False, verdict="unknown", error_code="missing_early")
         return cls(flight, outcome, "answer" if flight.action == "submit" else flight.action)
 
     @classmethod

@@ -166,6 +166,16 @@ def test_that_there_is_no_such_key_is_not_believed_as_long_as_it_may_be_on_its_w
     assert (job.state, job.tries) == ("pending", 1), "not executed: safe to repeat under a new key"
 
 
+def test_work_that_was_taken_is_not_given_up_because_its_key_is_forgotten() -> None:
+    job = accepted(poll_type(find=FIND))
+    factories.learn(ask(job), NOBODY_KNOWS)
+    find = ask(job, 10)
+    assert find.action == "find"
+    factories.learn(find, MISSING)
+    assert (attempt_of(job).verdict, attempt_of(job).error_code) == ("unknown", "missing")
+    assert session_of(job).state == "busy"
+
+
 def test_where_finding_fails_the_same_key_is_sent_again() -> None:
     job, flight = sent(poll_type(idempotent=True, find=FIND))
     factories.learn(flight, factories.CUT)
