@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -18,6 +19,7 @@ class Fake:
         self.works: dict[str, dict[str, Any]] = {}
         self.refusal: tuple[int, Any, dict[str, str]] | None = None
         self.requests: list[tuple[str, str, Any]] = []  # method, path with query, body
+        self.at_request: dict[int, Callable[[], None]] = {}  # what happens just before the request of that number
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
@@ -33,8 +35,9 @@ class Fake:
         return list(self.works.values())[-1]
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join(5)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._thread.join(5)
 
     def routes(self) -> list[web.RouteDef]:
         raise NotImplementedError
@@ -71,6 +74,8 @@ class Fake:
     async def _guarded(self, request: web.Request, handler: Any) -> web.StreamResponse:
         body = await request.json() if request.can_read_body else None
         self.requests.append((request.method, request.path_qs, body))
+        if happens := self.at_request.get(len(self.requests)):
+            happens()
         if request.headers.get("Authorization") != self.authorization:
             return self.unauthorized()
         if self.refusal is not None:
