@@ -14,6 +14,7 @@ from django.db import connection
 from jobs import transitions
 from jobs.findings import Finding, Flight
 from jobs.queries import attempts
+from jobs.verdicts import UNREADABLE
 from pool.secrets import SecretUnreadable, open_credential
 from upstream.calls import Call, ErrorClass, Outcome
 from upstream.loop import CallLoop, NotAcceptingError
@@ -63,7 +64,7 @@ def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
         loop().start(key, _call(flight), repeat=flight.repeat, leased_at=leased_at)
     except (SecretUnreadable, ValueError) as error:
-        _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
+        _learn([(key, _not_sent(flight, "auth", UNREADABLE, str(error)))])
     except NotAcceptingError as error:
         _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
 

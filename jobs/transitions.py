@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import affording, closing, journal, replays, telling, turns
+from jobs import affording, closing, health, journal, replays, telling, turns
 from jobs.alone import row_by_row
 from jobs.findings import Finding, Flight
 from jobs.models import Job
@@ -134,16 +134,19 @@ def learn(findings: Sequence[Finding]) -> None:
     """PROCESSING stays PROCESSING: what the upstream answered is kept; sessions known to be over are let go at once.
 
     Evidence is appended unfenced; ends and doubts name the fence, so a late writer changes nothing; a success that it
-    brings is remembered, and `late.book` draws what it means. Locks attempts, then sessions. The hand-off to the next job
-    and the accounting of this one follow side by side.
+    brings is remembered, and `late.book` draws what it means. Locks attempts, then sessions; where a call failed, the
+    health of its pool between them (see `health.weigh`). The hand-off to the next job and the accounting of this one follow
+    side by side.
     """
     with transaction.atomic():
         attempts.append_evidence([finding.evidence() for finding in findings])
+        findings, troubles = health.weigh(findings)
         ended = _end([finding for finding in findings if finding.ends])
         doubted = attempts.doubt([finding.doubt() for finding in findings if not finding.ends])
         codes = {finding.flight.attempt_id: finding.outcome.error_code for finding in findings}
         journal.doubted(doubted, codes)
         announce_attempts(attempt_doubted, doubted)
+        health.draw(troubles)
         # Last, since it may wait for another who brings the same: that one then waits for none of our locks.
         missed = [finding.late() for finding in findings if finding.proven and finding.flight.attempt_id not in ended]
         announce_attempts(completion_late, late.remember(missed))
