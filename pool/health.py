@@ -100,9 +100,7 @@ def draw(done: Consequences) -> None:
     back = health.put_back(sorted(done.back))
     for row in done.opened:
         row["probe_id"] = health.elect(row)
-    health.write(
-        [row for row in done.opened if "pool_id" in row], [row for row in done.opened if "account_id" in row]
-    )
+    health.write([row for row in done.opened if "pool_id" in row], [row for row in done.opened if "account_id" in row])
     health.want(done.resting)
     transitions.put_back(back, "refusal taken back")
     transitions.settle(done.resting)
@@ -223,7 +221,7 @@ class _Judge:
             self.pool |= {"open_until": None, "opened_at": None, "probe_id": None}
             return False
         self._explain(sign)
-        return sign.called_at >= until
+        return bool(sign.called_at >= until)
 
     def _count(self, sign: Sign) -> bool:
         """Whether it is a failure that may be blamed on somebody: not one of a call sent before a rest that goes on."""
@@ -298,8 +296,9 @@ class _Judge:
                     self._suspected(other, sign)
                     self.done.back.add(account_id)
             return
-        if row["refused_tenant"] is None:
-            row["refused_job"], row["refused_tenant"] = sign.job_id, sign.tenant_id
+        # The job that may still turn out to be at fault; none where a second tenant was refused too.
+        row["refused_job"] = None if by_another else sign.job_id
+        row["refused_tenant"] = row["refused_tenant"] if by_another else sign.tenant_id
         note = f"refused by the upstream, not taken out by an operator: {sign.why}"[:LONGEST_WHY]
         self.done.refused[sign.account_id] = note
         self._tell(row, note)

@@ -160,9 +160,12 @@ def _is_to_rest(session: Moved, rest_ms: int) -> bool:
 
 
 def _after(rest_ms: int) -> str:
-    """Longer rests by the second: each text is a statement to be prepared, and an HTTP date differs every time."""
+    """Longer rests by the second: each text is a statement to be prepared, and an HTTP date differs every time.
+
+    One time in a statement, so that `available_at` and `asked_until` are the same.
+    """
     whole = rest_ms if rest_ms < 1_000 else -(-rest_ms // 1_000) * 1_000
-    return f"clock_timestamp() + interval '{whole} milliseconds'"
+    return f"statement_timestamp() + interval '{whole} milliseconds'"
 
 
 def _rows(resource_ids: Sequence[int]) -> list[dict[str, Any]]:

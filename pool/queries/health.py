@@ -110,7 +110,7 @@ WHERE account_id IN (SELECT account_id FROM pool_resource WHERE id = ANY(%s))"""
 
 # In SQL over an attempt `a` of a job `j`: whether its good end has something to heal. Nothing, when all is well.
 AILING = """(EXISTS (SELECT FROM pool_accounthealth h WHERE h.account_id = a.account_id
-                 AND (h.failures > 0 OR h.level > 0 OR h.open_until IS NOT NULL OR h.refused_job IS NOT NULL)
+                 AND (h.failures > 0 OR h.level > 0 OR h.open_until IS NOT NULL OR h.refused_tenant IS NOT NULL)
                  AND (h.open_until IS NULL OR a.called_at >= h.opened_at))
          OR EXISTS (SELECT FROM pool_poolhealth q WHERE q.pool_id = j.pool_id
                     AND CASE WHEN q.open_until IS NOT NULL THEN a.called_at >= q.opened_at

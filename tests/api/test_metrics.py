@@ -163,7 +163,7 @@ def test_a_cooldown_is_no_part_of_the_hand_off() -> None:
     transitions.assign(job_type.pool_id)
     factories.end(first, factories.SUCCESS)
     db.let_time_pass(2)
-    db.execute("UPDATE pool_resource SET state = 'available', available_at = NULL")
+    db.execute("UPDATE pool_resource SET state = 'available', available_at = NULL, asked_until = NULL")
     transitions.assign(job_type.pool_id)
     factories.dispatch(second)
     assert 500 <= pool_of(job_type)["handoff_p50_ms"] < 1_500
