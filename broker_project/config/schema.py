@@ -188,7 +188,7 @@ POOL = {
     "window": Field(whole(1, 1_000_000), 10),
     "max_pending": later(whole()),
     "rate_limit": later(value_of(rate_limit)),
-    "breaker": later(
+    "breaker": Field(
         table(
             {
                 "failures": Field(whole(1), 5),
