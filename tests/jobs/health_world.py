@@ -47,9 +47,7 @@ class World:
 
     def answer(self, jobs: Sequence[Job], outcome: Outcome) -> None:
         """They are answered, and finished."""
-        ids = [attempt_of(job).pk for job in jobs]
-        transitions.learn([Finding(flight, outcome) for flight in flights.opened(ids)])
-        transitions.finish([job.pk for job in jobs])
+        answer(jobs, outcome)
 
     def run(self, account: int, outcome: Outcome, times: int = 1, **of: Any) -> Job:
         """One job after the other; the last of them."""
@@ -85,6 +83,13 @@ class World:
         """Time passes, and what is due is released."""
         db.let_time_pass(seconds)
         sessions.release(list(self.pool.resources.values_list("pk", flat=True)))
+
+
+def answer(jobs: Sequence[Job], outcome: Outcome) -> None:
+    """These jobs, whose calls are on their way, are answered and finished."""
+    ids = [attempt_of(job).pk for job in jobs]
+    transitions.learn([Finding(flight, outcome) for flight in flights.opened(ids)])
+    transitions.finish([job.pk for job in jobs])
 
 
 def flight_of(job: Job) -> Flight:
