@@ -44,8 +44,9 @@ def _write_accounts(plan: Plan) -> None:
         account: UpstreamAccount = change.stored
         sessions_before = account.sessions
         _set(account, change.columns)
+        if "credential" in change.columns:
+            health.credential_changed([account.pk])
         _offer(account, sessions_before)
-    health.credential_changed([change.stored.pk for change in changed if "credential" in change.columns])
     created = []
     for change in plan.of("account", "create"):
         pool_name, name = change.name
@@ -74,7 +75,7 @@ def _offer(account: UpstreamAccount, before: int) -> None:
     sessions = Resource.objects.filter(account=account)
     sessions.filter(number__gt=account.sessions, accepting=True).update(accepting=False)
     if account.sessions > before:
-        standing = list(sessions.order_by("number").values("number", "accepting", "disabled", "note"))
+        standing = list(sessions.order_by("number").values("number", "accepting", "disabled", "refused", "note"))
         sessions.filter(number__gt=before, number__lte=account.sessions, note="").update(accepting=True)
         made = Resource.objects.bulk_create(
             Resource(pool_id=account.pool_id, account=account, number=number)
@@ -88,6 +89,8 @@ def _stand_like_the_others(made: Sequence[int], standing: Sequence[Mapping[str, 
     """An account that an operator took away or drained as a whole gets no session that takes jobs."""
     if standing and all(session["disabled"] for session in standing):
         transitions.disable(made, standing[0]["note"])
+        if any(session["refused"] for session in standing):  # then a new credential puts them back like the others
+            Resource.objects.filter(pk__in=made).update(refused=True)
     elif standing and all(session["note"] and not session["accepting"] for session in standing):
         transitions.drain(made, standing[0]["note"])
 

@@ -26,6 +26,17 @@ def refused(apply: Apply) -> None:
     assert states() == ["offline", "offline"]
 
 
+def test_sessions_that_a_refused_account_gets_are_refused_like_the_others(
+    apply: Apply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused(apply)
+    apply((f"{A1}.sessions", 3))
+    assert states() == ["offline"] * 3
+    monkeypatch.setenv("A1", "another")
+    apply((f"{A1}.sessions", 3))
+    assert states() == ["available"] * 3
+
+
 def test_a_breaker_is_stored_in_milliseconds_and_without_one_the_usual_holds(apply: Apply) -> None:
     apply()
     assert Pool.objects.get().breaker == {}
