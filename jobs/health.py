@@ -24,10 +24,15 @@ NOT_ASKED = "mapping_error"  # the call could not be built: the upstream said no
 
 
 def kind_of(finding: Finding) -> Kind | None:
-    """What it says of the account; None: nothing, or only what its end will say."""
+    """What it says of the account; None: nothing, or only what its end will say.
+
+    Only what a sending was answered: work that is asked for later speaks of the work, and asking has a budget of its own.
+    """
     outcome = finding.outcome
-    if finding.kind != "answer" or outcome.verdict == "":
+    if finding.kind != "answer":
         return None
+    if outcome.verdict == "":  # the upstream took it: a probe need not end for the others to come back
+        return "answered" if finding.flight.row["on_probe"] else None
     if outcome.verdict in PROVEN:
         return "well"
     if outcome.error_class == "busy":

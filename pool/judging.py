@@ -68,8 +68,9 @@ class Judge:
         self.changed: set[int] = set()
 
     def weigh(self, goes_on: GoesOn) -> bool:
-        """True when the whole pool begins to rest."""
+        """True when the whole pool begins to rest, or does no longer."""
         self._succeeded(sign for sign in self.signs if sign.kind == "well")
+        closed = self._cleared_by([sign for sign in self.signs if sign.kind == "answered"])
         failed, reopen = False, False
         for sign in self.signs:
             if sign.kind == "refused":
@@ -85,13 +86,18 @@ class Judge:
             if not common and self.pool["open_until"] is None and row["failures"] >= self.pool["failures"]:
                 self._open(row)
         self._store()
-        return common
+        return common or closed
 
     def heal(self) -> bool:
         """True when the rest of the whole pool is over."""
-        before = self.pool["open_until"]
         self._succeeded(sign for sign in self.signs if sign.kind == "well")
-        for sign in self.signs:
+        closed = self._cleared_by(self.signs)
+        self._store()
+        return closed
+
+    def _cleared_by(self, signs: Sequence[Sign]) -> bool:
+        before = self.pool["open_until"]
+        for sign in signs:
             for row in (self.pool, self.accounts[sign.account_id]):
                 if row["open_until"] is not None and sign.called_at < row["opened_at"]:
                     continue
@@ -100,7 +106,6 @@ class Judge:
                     self.changed |= {row["account_id"]} if "account_id" in row else set()
                 row |= {"open_until": None, "opened_at": None, "probe_id": None, "why": ""}
                 self._cleared(row, sign.kind)
-        self._store()
         return before is not None and self.pool["open_until"] is None
 
     def _cleared(self, row: Row, kind: Kind) -> None:

@@ -174,6 +174,15 @@ def test_any_answer_of_the_probe_brings_the_others_back_and_only_success_ends_th
     assert 59 < min(world.rest_seconds()) <= 60
 
 
+def test_a_probe_that_was_taken_brings_the_others_back_before_it_ends() -> None:
+    world = quarantined()
+    world.after(31)
+    (probe,) = world.started(1)
+    factories.learn(flight_of(probe), Outcome(over=False, verdict="", reference="task-1"))
+    assert world.states() == ["busy", "available", "available"]
+    assert (world.health().open_until, world.health().level) == (None, 1)
+
+
 def test_a_probe_that_fails_begins_a_longer_quarantine_up_to_the_longest() -> None:
     world = quarantined(breaker={"failures": 5, "quarantine_ms": 30_000, "max_ms": 100_000})
     for expected in (60, 100, 100):
