@@ -15,6 +15,7 @@ from jobs import asking, callbacks, transitions
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts
+from jobs.verdicts import UNREADABLE
 from pool.secrets import SecretUnreadable, open_credential
 from upstream.calls import Action, Call, ErrorClass, Outcome
 from upstream.loop import CallLoop, NotAcceptingError
@@ -75,7 +76,7 @@ def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
         loop().start(key, call_of(flight), flight.action, repeat=flight.repeat, leased_at=leased_at)
     except (SecretUnreadable, ValueError) as error:
-        _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
+        _learn([(key, _not_sent(flight, "auth", UNREADABLE, str(error)))])
     except NotAcceptingError as error:
         _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
 

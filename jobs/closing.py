@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from credits import ledger, pricing, upstream_accounts
 from credits.upstream_accounts import AttemptEnd
-from jobs import journal, turns
+from jobs import health, journal, turns
 from jobs.models import Job
 from jobs.queries import endings
 from jobs.states import JOB, NOT_EXECUTED
@@ -32,6 +32,7 @@ def close(cases: Sequence[Row]) -> int:
     by_verb: dict[str, list[tuple[Row, Decision]]] = {}
     for case, decision in decided:
         by_verb.setdefault(decision.verb, []).append((case, decision))
+    health.heal(cases)
     # Each step below locks the wallets it needs in their order; one after the other they would not be in order.
     ledger.lock_wallets({case["tenant_id"] for case, _ in decided})
     moved = _complete([case for case, _ in by_verb.get("complete", [])])

@@ -10,11 +10,11 @@ from credits import pricing
 from jobs import inquiry
 from jobs.flight import Flight
 from jobs.states import NOT_EXECUTED, PROVEN, UNKNOWN
-from jobs.verdicts import OPERATOR, pause_ms
+from jobs.verdicts import OPERATOR, UNREADABLE, pause_ms
 from upstream.calls import Outcome
 
 BUSY_REST_MS = 1_000
-AUTH_REST_MS = 30_000
+AUTH_REST_MS = 30_000  # where the credential cannot be opened here; another worker may have the key
 LONGEST_TEXT = 1_000  # characters of what is no JSON
 LONGEST_CODE = 50  # characters of an error code that are kept, whichever adapter gave it
 LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we grant
@@ -203,7 +203,7 @@ class Finding:
         asked = self.outcome.retry_after_ms or 0
         if self.outcome.error_class == "busy":
             asked = max(asked, BUSY_REST_MS)
-        if self.outcome.error_class == "auth":
+        if self.outcome.error_class == "auth" and self.outcome.error_code == UNREADABLE:
             asked = max(asked, AUTH_REST_MS)
         return max(int(self.flight.row["cooldown_ms"]), min(asked, LONGEST_REST_MS))
 

@@ -67,6 +67,12 @@ def not_booked(account: Mapping[str, Any], off: str) -> None:
     _note_account("reading of %s is kept, not booked: %s", account, off)
 
 
+def accounts(told: Sequence[tuple[str, str, str]]) -> None:
+    """Upstream accounts, or pools as one (account '', pool), that rest, were refused or answer again, and why."""
+    for account, pool, what in told:
+        _note_account("%s: %s", {"name": f"account {account}" if account else f"pool {pool}", "pool": pool}, what)
+
+
 def _note_account(message: str, account: Mapping[str, Any], word: str) -> None:
     told = partial(logger.warning, message, account["name"], word, extra={"pool": account["pool"]})
     transaction.on_commit(told, robust=True)

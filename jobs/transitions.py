@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import affording, closing, journal, replays, telling, turns
+from jobs import affording, closing, health, journal, replays, telling, turns
 from jobs.alone import row_by_row
 from jobs.findings import Finding
 from jobs.flight import Flight
@@ -117,15 +117,18 @@ def learn(findings: Sequence[Finding]) -> None:
 
     Evidence is appended unfenced; ends, news and doubts name the fence, so a late writer changes nothing; a success that
     it brings is remembered, and `late.book` draws what it means. Locks attempts, then sessions, or accounts that want to
-    be asked less. The hand-off to the next job and the accounting of this one follow side by side.
+    be asked less; where a call failed, the health of its pool between them (see `health.weigh`). The hand-off to the next
+    job and the accounting of this one follow side by side.
     """
     with transaction.atomic():
         attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
+        findings, troubles = health.weigh(findings)
         ended = end([finding for finding in findings if finding.ends])
         attempts.go_on([finding.going() for finding in findings if finding.goes_on])
         _doubt([finding for finding in findings if finding.doubts])
         attempts.cancel_asked([finding.named() for finding in findings if finding.kind == "cancel" and finding.taken])
         ask_budget.rest({f.flight.row["account_id"]: f.asks_rest_ms for f in findings if f.asks_rest_ms})
+        health.draw(troubles)
         # Last, since it may wait for another who brings the same: that one then waits for none of our locks.
         missed = [finding.late() for finding in findings if finding.proven and finding.flight.attempt_id not in ended]
         announce_attempts(completion_late, late.remember(missed))

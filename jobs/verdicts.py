@@ -15,6 +15,7 @@ DEFAULT_RETRY: Mapping[str, Any] = {"attempts": 3, "first_ms": 1000, "factor": 2
 CRASH_BUDGET = 3
 BUSY_PAUSE_MS = 1000
 OPERATOR = "operator"  # the error class of an attempt of which an operator said that nobody will find out
+UNREADABLE = "credential"  # the error code where a stored credential cannot be opened here: not the account's fault
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 
 
@@ -48,6 +49,9 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     if case["verdict"] == NOT_EXECUTED and case["error_class"] == "busy":
         # Retry-After rests the session; the job takes the next one that is free.
         return Decision("retry", "busy", message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
+    if case["verdict"] == NOT_EXECUTED and case["error_class"] == "auth" and code != UNREADABLE:
+        # The account is offline by now; the job takes the next session of another, see `pool.health`.
+        return Decision("retry", code, message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
     if case["verdict"] != NOT_EXECUTED and case["delivery"] != "at_least_once":
         return Decision("fail", code if case["verdict"] == FAILED else "outcome_unknown", message)
     if case["tries"] + 1 >= case["max_attempts"]:

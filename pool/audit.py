@@ -1,5 +1,6 @@
 """What must always hold of the sessions, as SQL. Every row a rule returns is a breach: (subject, found, expected)."""
 
+from pool.queries.sessions import WANTED
 from pool.states import RESOURCE
 from statemachine.audit import history_rules
 
@@ -23,12 +24,17 @@ RULES: dict[str, str] = {
         SELECT 'resource ' || id AS subject, state AS found, 'offline, or ending its job' AS expected
         FROM pool_resource WHERE disabled AND state IN ('available', 'cooldown')
     """,
-    "P2.quarantined_session_rests": """
-        SELECT 'resource ' || id AS subject, state || coalesce(' until ' || available_at, '') AS found,
-               'a rest until ' || rest_until AS expected
-        FROM pool_resource
-        WHERE rest_until > now() AND NOT disabled
-          AND (state = 'available' OR (state = 'cooldown' AND available_at < rest_until))
+    # A session that anybody wants to rest is given to nobody; what it rests until is the latest that is wanted.
+    "P2.resting_session_is_given_to_nobody": f"""
+        SELECT 'resource ' || r.id AS subject, r.state || coalesce(' until ' || r.available_at, '') AS found,
+               'a rest until ' || {WANTED.format("r")} AS expected
+        FROM pool_resource r
+        WHERE {WANTED.format("r")} > now() AND NOT r.disabled
+          AND (r.state = 'available' OR (r.state = 'cooldown' AND r.available_at < {WANTED.format("r")}))
+    """,
+    "P2.refused_session_is_to_be_offline": """
+        SELECT 'resource ' || id AS subject, state AS found, 'disabled' AS expected
+        FROM pool_resource WHERE refused AND NOT disabled
     """,
     **history_rules(RESOURCE, "pool_resource", "pool_resourcemove"),
 }

@@ -26,6 +26,9 @@ class Pool(models.Model):
     tracks_credits = models.BooleanField(
         db_default=False, help_text="Accounts of it have a balance: none is chosen for a job that it cannot pay for."
     )
+    breaker = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="failures, quarantine_ms, max_ms; see pool/health.py."
+    )
     virtual_time = models.FloatField(default=0.0)
     declared = models.JSONField(default=dict, blank=True, help_text="As written in the configuration file.")
     created_at = models.DateTimeField(db_default=Now())
@@ -89,6 +92,13 @@ class Resource(models.Model):
     accepting = models.BooleanField(default=True, help_text="Off: draining; what runs ends, nothing begins.")
     disabled = models.BooleanField(db_default=False, help_text="To be offline as soon as what runs has ended.")
     rest_until = models.DateTimeField(null=True, blank=True, help_text="Quarantine: nothing begins before.")
+    asked_until = models.DateTimeField(
+        null=True, blank=True, help_text="Reuse gap or Retry-After: nothing begins before."
+    )
+    broken_until = models.DateTimeField(null=True, blank=True, help_text="Breaker: nothing begins before.")
+    refused = models.BooleanField(
+        db_default=False, help_text="Disabled since the upstream refused the account, not by an operator."
+    )
     note = models.TextField(
         blank=True, db_default="", help_text="Why it is drained, disabled or quarantined, and by whom."
     )
@@ -114,6 +124,46 @@ class Resource(models.Model):
         return f"{self.account}#{self.number}"
 
 
+class PoolHealth(models.Model):
+    """What is remembered of a pool whose calls failed: its row is the lock of all that `pool.health` decides in the pool.
+
+    Missing as long as nothing has failed. `level` is how many rests in a row began; `opened_at` and `open_until` are
+    set while the breaker is open or half-open. All of them are the database's times.
+    """
+
+    pool = models.OneToOneField(Pool, on_delete=models.CASCADE, primary_key=True, related_name="health")
+    failing_since = models.DateTimeField(null=True, help_text="The first failure without a success after it.")
+    failed_at = models.DateTimeField(null=True, help_text="The last failure that may have a common cause.")
+    succeeded_at = models.DateTimeField(null=True, help_text="The last success that was told after failures.")
+    level = models.PositiveIntegerField(default=0)
+    opened_at = models.DateTimeField(null=True)
+    open_until = models.DateTimeField(null=True)
+    probe_id = models.BigIntegerField(null=True, help_text="The session that comes back first.")
+    why = models.TextField(blank=True, default="")
+
+    def __str__(self) -> str:
+        return f"health of {self.pool}"
+
+
+class AccountHealth(models.Model):
+    """The same of an account. `failures` in a row; `asked_until`: the last Retry-After; who was refused, until a success."""
+
+    account = models.OneToOneField(UpstreamAccount, on_delete=models.CASCADE, primary_key=True, related_name="health")
+    failures = models.PositiveIntegerField(default=0)
+    failed_at = models.DateTimeField(null=True)
+    asked_until = models.DateTimeField(null=True)
+    level = models.PositiveIntegerField(default=0)
+    opened_at = models.DateTimeField(null=True)
+    open_until = models.DateTimeField(null=True)
+    probe_id = models.BigIntegerField(null=True)
+    why = models.TextField(blank=True, default="")
+    refused_job = models.UUIDField(null=True)
+    refused_tenant = models.BigIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"health of {self.account}"
+
+
 class ResourceMove(Move):
     """The history of the sessions."""
 
@@ -124,4 +174,6 @@ class ResourceMove(Move):
         triggers = history_triggers()
 
 
-RESOURCE.bind(Resource, resource_moved, carry=["pool_id", "job_id", "fence", "available_at", "disabled", "rest_until"])
+# What is wanted of a session is read where it is let go.
+CARRIED = ["pool_id", "job_id", "fence", "available_at", "disabled", "rest_until", "asked_until", "broken_until"]
+RESOURCE.bind(Resource, resource_moved, carry=CARRIED)

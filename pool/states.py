@@ -18,9 +18,9 @@ RESOURCE = Machine(
         Arrow("use", ("reserved",), "busy", "intent committed, before the upstream is called"),
         Arrow("cool", ("busy",), "cooldown", "the session ended and must rest"),
         Arrow("free", ("busy",), "available", "the session ended"),
-        Arrow("release", ("cooldown",), "available", "available_at has passed, or an operator ended its quarantine"),
-        Arrow("quarantine", ("available",), "cooldown", "an operator wants it to rest until a time"),
-        Arrow("disable", ("available", "cooldown"), "offline", "an operator took it out"),
-        Arrow("enable", ("offline",), "available", "an operator put it back"),
+        Arrow("release", ("cooldown",), "available", "available_at has passed, or nobody wants it to rest any more"),
+        Arrow("quarantine", ("available",), "cooldown", "an operator, the upstream or the breaker wants it to rest"),
+        Arrow("disable", ("available", "cooldown"), "offline", "an operator took it out, or its account was refused"),
+        Arrow("enable", ("offline",), "available", "an operator put it back, or its credential changed"),
     ],
 )

@@ -1,7 +1,8 @@
 """What an operator wants of sessions, and letting go of one whose job is done. One transaction each.
 
 What runs is never touched: a drained, disabled or quarantined session ends its job first. All lock sessions in id order
-and nothing after them; a second caller waits there and changes what is left to change.
+and nothing after them (`enable` the health of their pools before them); a second caller waits there and changes what is
+left to change. What the upstream and the breaker want of sessions is decided in `pool.health`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,17 @@ from typing import Any
 
 from django.db import transaction
 
-from pool import queries
+from pool.queries import health
+from pool.queries import sessions as queries
 from pool.states import RESOURCE
 from statemachine.machine import Moved
 
 LONGEST_QUARANTINE_SECONDS = 30 * 24 * 3600.0
-_STILL_WANTED = "CASE WHEN t.rest_until > clock_timestamp() THEN t.rest_until END"
+_WANTED = queries.WANTED.format("t")
+_STILL_WANTED = {
+    name: f"CASE WHEN t.{name} > clock_timestamp() THEN t.{name} END"
+    for name in ("rest_until", "asked_until", "broken_until")
+}
 
 
 def drain(resource_ids: Sequence[int], note: str) -> int:
@@ -28,21 +34,31 @@ def drain(resource_ids: Sequence[int], note: str) -> int:
 def enable(resource_ids: Sequence[int]) -> int:
     """OFFLINE, COOLDOWN → AVAILABLE: drained, disabled and quarantined sessions take jobs again. Returns how many changed.
 
-    A rest that outlasts the quarantine, between two jobs or asked for by the upstream, is not cut short. Sessions beyond
-    those that the account has stay closed.
+    Whoever took them out, an operator, the breaker or a refusal: what was held against their accounts is forgotten. A rest
+    between two jobs, or asked for by the upstream, is not cut short (see `end_rest`). Sessions beyond those that the
+    account has stay closed.
+    """
+    with transaction.atomic():
+        health.lock(queries.pools_of(resource_ids))
+        queries.lock(resource_ids)
+        health.forget(resource_ids)
+        lifted = queries.lift(resource_ids)
+        told = put_back(resource_ids, "enabled")
+        # Drained ones took no arrow, but can be given to the next job like those that did.
+        RESOURCE.announce("enable", [row for row in lifted if row["state"] == "available" and row["id"] not in told])
+        return len(lifted)
+
+
+def end_rest(resource_ids: Sequence[int]) -> int:
+    """COOLDOWN → AVAILABLE: whoever asked for it, the upstream too, the rest is over now. Returns how many rested.
+
+    Drained and disabled sessions stay so.
     """
     with transaction.atomic():
         queries.lock(resource_ids)
-        back = {"available_at": "NULL", "reason": "''"}
-        moved = RESOURCE.take("enable", _rows(resource_ids), columns=back)
-        moved += RESOURCE.take(
-            "release", _rows(resource_ids), columns=back, where="t.available_at = t.rest_until", cause="enabled"
-        )
-        lifted = queries.lift(resource_ids)
-        # Drained ones took no arrow, but can be given to the next job like those that did.
-        told = {session.id for session in moved}
-        RESOURCE.announce("enable", [row for row in lifted if row["state"] == "available" and row["id"] not in told])
-        return len(lifted)
+        changed = queries.forget_rests(resource_ids)
+        settle(resource_ids, "rest ended")
+        return changed
 
 
 def disable(resource_ids: Sequence[int], note: str) -> int:
@@ -52,7 +68,7 @@ def disable(resource_ids: Sequence[int], note: str) -> int:
     """
     with transaction.atomic():
         changed = queries.want_offline(resource_ids, note)
-        _take_out(resource_ids)
+        take_out(resource_ids)
         return changed
 
 
@@ -65,38 +81,36 @@ def quarantine(resource_ids: Sequence[int], seconds: float, note: str) -> int:
         raise ValueError(f"a quarantine lasts up to {LONGEST_QUARANTINE_SECONDS:.0f} s, not {seconds}")
     with transaction.atomic():
         changed = queries.want_rest(resource_ids, seconds, note)
-        _rest(resource_ids)
+        settle(resource_ids)
         return changed
 
 
 def let_go(verb: str, sessions: Sequence[Mapping[str, Any]], rest_ms: int = 0) -> list[Moved]:
-    """RESERVED, BUSY → AVAILABLE | COOLDOWN (`verb`: unreserve, free, cool): each is `{id, fence}`; then what an operator
-    wanted of it meanwhile. One whose fence is gone stays. Locks the sessions.
+    """RESERVED, BUSY → AVAILABLE | COOLDOWN (`verb`: unreserve, free, cool): each is `{id, fence}`; then what was wanted of
+    it meanwhile. One whose fence is gone stays. Locks the sessions.
     """
-    rest = {"available_at": f"GREATEST({_after(rest_ms)}, t.rest_until)"} if rest_ms else {}
-    moved = RESOURCE.take(verb, sessions, match=["fence"], columns={"rest_until": _STILL_WANTED, **rest})
+    columns = {**_STILL_WANTED, "reason": f"CASE WHEN {_WANTED} > clock_timestamp() THEN t.reason ELSE '' END"}
+    if rest_ms:
+        rest = _after(rest_ms)
+        columns |= {"asked_until": f"GREATEST({rest}, t.asked_until)", "available_at": f"GREATEST({rest}, {_WANTED})"}
+    moved = RESOURCE.take(verb, sessions, match=["fence"], columns=columns)
     if wanted := [session.id for session in moved if session.row["disabled"]]:
-        _take_out(wanted)
-    if wanted := [session.id for session in moved if session.row["rest_until"] and not session.row["disabled"]]:
-        _rest(wanted)
+        take_out(wanted)
+    if wanted := [session.id for session in moved if not session.row["disabled"] and _is_to_rest(session, rest_ms)]:
+        settle(wanted)
     return moved
 
 
 def release(resource_ids: Sequence[int]) -> int:
     """COOLDOWN → AVAILABLE: its rest is over. Locks the sessions; a second caller finds them available."""
-    columns = {"available_at": "NULL", "reason": "''", "rest_until": _STILL_WANTED}
+    columns = {"available_at": "NULL", "reason": "''", **_STILL_WANTED}
     return len(
         RESOURCE.take("release", _rows(resource_ids), columns=columns, where="t.available_at <= clock_timestamp()")
     )
 
 
-def _after(rest_ms: int) -> str:
-    """Longer rests by the second: each text is a statement to be prepared, and an HTTP date differs every time."""
-    whole = rest_ms if rest_ms < 1_000 else -(-rest_ms // 1_000) * 1_000
-    return f"clock_timestamp() + interval '{whole} milliseconds'"
-
-
-def _take_out(resource_ids: Sequence[int]) -> None:
+def take_out(resource_ids: Sequence[int]) -> None:
+    """AVAILABLE, COOLDOWN → OFFLINE: those of them (locked) that are to be offline."""
     RESOURCE.take(
         "disable",
         _rows(resource_ids),
@@ -106,15 +120,52 @@ def _take_out(resource_ids: Sequence[int]) -> None:
     )
 
 
-def _rest(resource_ids: Sequence[int]) -> None:
-    """Those available begin their quarantine; those that rest already rest on until its end."""
+def put_back(resource_ids: Sequence[int], cause: str) -> set[int]:
+    """OFFLINE → AVAILABLE, those of them (locked) that nobody wants offline any more; then the rest that is wanted of each.
+
+    Ids of those that moved.
+    """
+    back = {"available_at": "NULL", "reason": "''"}
+    moved = RESOURCE.take("enable", _rows(resource_ids), columns=back, where="NOT t.disabled", cause=cause)
+    return {session.id for session in moved} | settle(resource_ids, cause)
+
+
+def settle(resource_ids: Sequence[int], cause: str = "") -> set[int]:
+    """AVAILABLE → COOLDOWN and COOLDOWN → AVAILABLE by what is wanted of these (locked) sessions now. Ids of those that
+    were released.
+    """
     RESOURCE.take(
         "quarantine",
         _rows(resource_ids),
-        columns={"available_at": "t.rest_until", "reason": "t.note"},
-        where="t.rest_until > clock_timestamp()",
+        columns={
+            "available_at": _WANTED,
+            "reason": f"CASE WHEN t.rest_until = {_WANTED} THEN t.note ELSE t.reason END",
+        },
+        where=f"{_WANTED} > clock_timestamp()",
     )
     queries.rest_on(resource_ids)
+    released = RESOURCE.take(
+        "release",
+        _rows(resource_ids),
+        columns={"available_at": "NULL", "reason": "''", **_STILL_WANTED},
+        where=f"COALESCE({_WANTED}, '-infinity') <= clock_timestamp()",
+        cause=cause,
+    )
+    return {session.id for session in released}
+
+
+def _is_to_rest(session: Moved, rest_ms: int) -> bool:
+    """One that rests already does so until the latest of all; one that was free at once is to rest for another's sake."""
+    return not rest_ms and any(session.row[name] for name in _STILL_WANTED)
+
+
+def _after(rest_ms: int) -> str:
+    """Longer rests by the second: each text is a statement to be prepared, and an HTTP date differs every time.
+
+    One time in a statement, so that `available_at` and `asked_until` are the same.
+    """
+    whole = rest_ms if rest_ms < 1_000 else -(-rest_ms // 1_000) * 1_000
+    return f"statement_timestamp() + interval '{whole} milliseconds'"
 
 
 def _rows(resource_ids: Sequence[int]) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ TABLES = (
     "pool_pool",
     "pool_resource",
     "pool_resourcemove",
+    "pool_poolhealth",
+    "pool_accounthealth",
     "credits_balance",
     "credits_hold",
     "credits_holdreview",
@@ -118,7 +120,8 @@ def until_waiting(callers: int) -> list[int]:
 
 def let_time_pass(seconds: float) -> None:
     """Moves what was written before, and what is due later, back by `seconds`: as if nobody had come for so long."""
-    for table in ("jobs_job", "jobs_attempt", "pool_resource", "pool_upstreamaccount"):
+    accounts = ("pool_upstreamaccount", "pool_poolhealth", "pool_accounthealth")
+    for table in ("jobs_job", "jobs_attempt", "pool_resource", *accounts):
         columns = rows(
             "SELECT column_name FROM information_schema.columns"
             " WHERE table_schema = current_schema() AND table_name = %s AND data_type = 'timestamp with time zone'",

@@ -82,10 +82,18 @@ def _pool(pool: Row, written: Row) -> Row:
         "order": pool["order"],
         "window": pool["window"],
         "cooldown_ms": pool["cooldown"],
+        "breaker": _breaker(pool["breaker"]),
         "upstream": upstream,
         "accepting": True,
         "declared": written,
     }
+
+
+def _breaker(breaker: Row | None) -> Row:
+    """Empty where the file says nothing: then what `pool.queries.health` has for it."""
+    if breaker is None:
+        return {}
+    return {"failures": breaker["failures"], "quarantine_ms": breaker["quarantine"], "max_ms": breaker["max"]}
 
 
 def _balance(balance: Row) -> Row:

@@ -130,7 +130,7 @@ POOL = {
     "max_pending": later(whole()),
     "rate_limit": later(value_of(rate_limit)),
     "poll_rate": Field(value_of(rate_limit)),
-    "breaker": later(
+    "breaker": Field(
         table(
             {
                 "failures": Field(whole(1), 5),

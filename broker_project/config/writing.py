@@ -10,7 +10,7 @@ from broker_project.config.plan import Change, Plan
 from broker_project.config.plan_money import opening_key, opening_key_of_account
 from credits import ledger, upstream_accounts
 from jobs.models import JobType
-from pool import transitions
+from pool import health, transitions
 from pool.models import Pool, Resource, UpstreamAccount
 from statemachine.sql import fetch
 from tenants.models import Tenant
@@ -39,11 +39,13 @@ def _create_pools(created: Sequence[Change]) -> None:
 def _write_accounts(plan: Plan) -> None:
     pools = Pool.objects.in_bulk(field_name="name")
     changed = sorted(plan.of("account", "change", "drain"), key=lambda change: int(change.stored.pk))
-    _lock_sessions([change.stored.pk for change in changed if "sessions" in change.columns])
+    _lock_sessions([change for change in changed if {"sessions", "credential"} & set(change.columns)])
     for change in changed:
         account: UpstreamAccount = change.stored
         sessions_before = account.sessions
         _set(account, change.columns)
+        if "credential" in change.columns:
+            health.credential_changed([account.pk])
         _offer(account, sessions_before)
     created = []
     for change in plan.of("account", "create"):
@@ -62,9 +64,10 @@ def _set(account: UpstreamAccount, columns: dict[str, Any], save: bool = True) -
         account.save(update_fields=["sealed_credential" if name == "credential" else name for name in columns])
 
 
-def _lock_sessions(account_ids: Sequence[int]) -> None:
-    """In id order, so that an apply and a set of ending jobs cannot wait for each other."""
-    list(Resource.objects.select_for_update(no_key=True).filter(account__in=account_ids).order_by("pk"))
+def _lock_sessions(changed: Sequence[Change]) -> None:
+    """In id order, so that an apply and a set of ending jobs cannot wait for each other; health before them, as there."""
+    renewed = [change for change in changed if "credential" in change.columns]
+    health.lock({change.stored.pool_id for change in renewed}, [change.stored.pk for change in changed])
 
 
 def _offer(account: UpstreamAccount, before: int) -> None:
@@ -72,7 +75,7 @@ def _offer(account: UpstreamAccount, before: int) -> None:
     sessions = Resource.objects.filter(account=account)
     sessions.filter(number__gt=account.sessions, accepting=True).update(accepting=False)
     if account.sessions > before:
-        standing = list(sessions.order_by("number").values("number", "accepting", "disabled", "note"))
+        standing = list(sessions.order_by("number").values("number", "accepting", "disabled", "refused", "note"))
         sessions.filter(number__gt=before, number__lte=account.sessions, note="").update(accepting=True)
         made = Resource.objects.bulk_create(
             Resource(pool_id=account.pool_id, account=account, number=number)
@@ -86,6 +89,8 @@ def _stand_like_the_others(made: Sequence[int], standing: Sequence[Mapping[str, 
     """An account that an operator took away or drained as a whole gets no session that takes jobs."""
     if standing and all(session["disabled"] for session in standing):
         transitions.disable(made, standing[0]["note"])
+        if any(session["refused"] for session in standing):  # then a new credential puts them back like the others
+            Resource.objects.filter(pk__in=made).update(refused=True)
     elif standing and all(session["note"] and not session["accepting"] for session in standing):
         transitions.drain(made, standing[0]["note"])
 

@@ -11,6 +11,7 @@ from credits.owners import Owners
 from credits.pricing import short_text
 from jobs.models import Job
 from jobs.queries.balances import standing
+from jobs.queries.health_of_accounts import in_trouble
 from pool.models import UpstreamAccount
 from statemachine.operations import Column, Section
 
@@ -40,6 +41,22 @@ def credits_of_account(account: UpstreamAccount) -> Section:
     named = f"{account.pool.name} {account.name}"
     more = [list_of(Reading, "all readings", q=named), list_of(Balance, "balance", q=named)]
     return Section(title, columns, cells, "Never read.", more)
+
+
+def health_of_account(account: UpstreamAccount) -> Section:
+    """What is held against it, and why; nothing where it never failed."""
+    columns = ["Failures in a row", "Quarantines in a row", "At rest until", "Why", "Refused"]
+    cells = [
+        [
+            str(row["failures"] or 0),
+            str(row["level"] or 0),
+            moment(row["open_until"]),
+            row["why"] or "–",
+            row["note"] or "–",
+        ]
+        for row in in_trouble(account.pk)
+    ]
+    return Section("Health", columns, cells, "It has not failed.")
 
 
 def accounts_of_job(job: Job) -> Section:

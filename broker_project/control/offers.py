@@ -48,6 +48,7 @@ def make() -> None:
     tell(
         UpstreamAccount,
         (stories.sessions_of, Resource),
+        (account_stories.health_of_account, Resource),
         (account_stories.credits_of_account, Reading),
         (stories.deeds_on, UpstreamAccount),
     )

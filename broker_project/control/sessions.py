@@ -124,11 +124,32 @@ class Quarantine(SessionsOperation):
         return not session.disabled and (session.rest_until is None or session.rest_until < until)
 
 
+class EndRest(SessionsOperation):
+    """A rest that is over now, whoever asked for it."""
+
+    name, title, icon = "end-rest", "End the rest", "alarm_off"
+    says = (
+        "Sessions that rest take the next job now, also where the upstream asked for a longer rest: it may refuse."
+        " Drained and disabled ones stay so."
+    )
+    then, done = "will rest no longer", "rest no longer"
+
+    def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
+        return transitions.end_rest(ids)
+
+    def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
+        wanted = (session.rest_until, session.asked_until, session.broken_until)
+        return session.state == "cooldown" or any(until and until > timezone.now() for until in wanted)
+
+
 class Enable(SessionsOperation):
-    """Takes back drain, disable and quarantine."""
+    """Takes back drain, disable and quarantine, whoever took the session out."""
 
     name, title, icon = "enable", "Enable", "play_circle"
-    says = "Drained, disabled and quarantined sessions take jobs again. A rest that outlasts the quarantine goes on."
+    says = (
+        "Drained, disabled and quarantined sessions take jobs again, also where the upstream refused the account or the"
+        " breaker opened. A rest that outlasts the quarantine goes on."
+    )
     then, done = "will take jobs", "enabled"
 
     def act(self, ids: Sequence[int], data: Mapping[str, Any]) -> int:
@@ -136,12 +157,13 @@ class Enable(SessionsOperation):
 
     def changes(self, session: Resource, data: Mapping[str, Any]) -> bool:
         may_accept = session.number <= session.account.sessions
-        return session.disabled or session.rest_until is not None or session.accepting != may_accept
+        rests = session.rest_until is not None or session.broken_until is not None
+        return session.disabled or rests or session.accepting != may_accept
 
 
 def all_of(of: Callable[[Any], Any]) -> list[Operation]:
     """The operations, acting on the sessions that `of` finds for a row."""
-    return [Drain(of), Enable(of), Quarantine(of), Disable(of)]
+    return [Drain(of), Enable(of), Quarantine(of), EndRest(of), Disable(of)]
 
 
 def _note(data: Mapping[str, Any]) -> str:

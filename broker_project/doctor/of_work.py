@@ -5,7 +5,7 @@ from credits.pricing import short_text
 from jobs import affording, balances
 from jobs.models import JobType
 from jobs.queries import affording as purses
-from jobs.queries import health, occupancy
+from jobs.queries import health, health_of_accounts, occupancy
 from jobs.queries.balances import standing
 from statemachine.sql import Row
 from upstream.adapters import adapter
@@ -58,6 +58,23 @@ def upstream_credits() -> Finding:
     if doubted:
         return warning(_doubted(doubted), "`manage.py reconcile_account` says how far off it was, and what to do")
     return ok("no job waits for credits, and no reading is in doubt")
+
+
+def accounts() -> Finding:
+    """Accounts that the upstream refuses or a breaker holds back, and pools that rest as one."""
+    rows = health_of_accounts.in_trouble()
+    refused = [f"{row['pool']}/{row['account']}: {row['note']}" for row in rows if row["refused"]]
+    resting = [f"pool {row['pool']} ({row['why']})" for row in health_of_accounts.pools_at_rest() if row["quarantined"]]
+    resting += [f"{row['pool']}/{row['account']} ({row['why']})" for row in rows if row["quarantined"]]
+    if refused:
+        more = f"; at rest: {some(resting)}" if resting else ""
+        return warning(
+            f"refused by the upstream: {some(refused)}{more}",
+            "apply a file with a working credential, or enable the account in the admin once it is right again",
+        )
+    if resting:
+        return warning(f"at rest after failures: {some(resting)}", "they come back by themselves, a probe first")
+    return ok("no account is refused or at rest after failures")
 
 
 def adapters() -> Finding:

@@ -37,6 +37,7 @@ CHECKS: Final = (
     Check("pools", of_work.pools, _SCHEMA),
     Check("waiting", of_work.waiting, _SCHEMA),
     Check("upstream_credits", of_work.upstream_credits, _SCHEMA),
+    Check("accounts", of_work.accounts, _SCHEMA),
     Check("adapters", of_work.adapters, _SCHEMA),
     Check("dead_letters", of_work.dead_letters, _SCHEMA),
     Check("unknown", of_work.unknown, _SCHEMA),

@@ -105,7 +105,8 @@ def _job_document(row: Row, refunded: int) -> dict[str, Any]:
             "charged": decimal_text(row["charged"]),
             "refunded": decimal_text(refunded),
         },
-        "attempts": row["attempts"],
+        # Those that count against max_attempts: being told to wait is not one. The list of attempts has all.
+        "attempts": row["tries"] + (row["state"] == "processing"),
         "created_at": row["created_at"],
         "assigned_at": row["assigned_at"],
         "started_at": row["started_at"],

@@ -80,7 +80,8 @@ class JobDocument(s.Serializer[Any]):
     result_url = s.CharField(allow_null=True)
     error = JobError(allow_null=True)
     credits = Credits()
-    attempts = s.IntegerField()
+    attempts = s.IntegerField(help_text="Tries that count against max_attempts, in this run, the one under way included: "
+                              "one that the upstream was too busy for does not count.")  # fmt: skip
     created_at = s.DateTimeField()
     assigned_at = s.DateTimeField(allow_null=True)
     started_at = s.DateTimeField(allow_null=True)

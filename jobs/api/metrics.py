@@ -15,7 +15,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from jobs.queries import occupancy, server
+from jobs.queries import health_of_accounts, occupancy, server
 from pool.states import RESOURCE
 from statemachine.sql import Row
 
@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 COUNTED_SECONDS = 5.0
 recent = occupancy.Recent(COUNTED_SECONDS)
 recent_server = occupancy.Recent(COUNTED_SECONDS, lambda: [server.transactions(), *server.connections()])
+recent_health = occupancy.Recent(
+    COUNTED_SECONDS, lambda: [*health_of_accounts.pools_at_rest(), *health_of_accounts.in_trouble()]
+)
 
 # name, what it says, key in a row of `occupancy.by_pool`
 OF_POOLS = (
@@ -52,6 +55,7 @@ class Rows(Collector):
         read = GaugeMetricFamily("berth_rows_read", "1 when the database answered.", value=None)
         try:
             pools, (oldest, *connections) = recent.rows(), recent_server.rows()
+            health = recent_health.rows()
         except Error as error:
             logger.warning("the rows could not be counted: %s", error)
             read.add_metric([], 0.0)
@@ -60,6 +64,7 @@ class Rows(Collector):
         read.add_metric([], 1.0)
         yield read
         yield from _of_pools(pools)
+        yield from _of_health(pools, health)
         yield from _of_server(oldest, connections)
 
 
@@ -83,6 +88,22 @@ def _of_pools(pools: Sequence[Row]) -> Iterator[GaugeMetricFamily]:
             if pool[key] is not None:
                 handoff.add_metric([pool["name"], quantile], pool[key])
     yield from (jobs, sessions, handoff)
+
+
+def _of_health(pools: Sequence[Row], health: Sequence[Row]) -> Iterator[GaugeMetricFamily]:
+    accounts = GaugeMetricFamily(
+        "berth_account_open",
+        "1 while the account is quarantined, on probe or refused; only of accounts that have failed.",
+        labels=["pool", "account"],
+    )
+    for row in health:
+        if "account" in row:
+            accounts.add_metric([row["pool"], row["account"]], float(bool(row["is_open"] or row["refused"])))
+    common = GaugeMetricFamily("berth_pool_open", "1 while the pool rests as one, or is on probe.", labels=["pool"])
+    resting = {row["pool"] for row in health if "account" not in row}
+    for pool in pools:
+        common.add_metric([pool["name"]], float(pool["name"] in resting))
+    yield from (accounts, common)
 
 
 def _of_server(oldest: Row, connections: Sequence[Row]) -> Iterator[GaugeMetricFamily]:

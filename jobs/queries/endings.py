@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from jobs.queries.line import CAP
+from pool.queries.health import AILING
 from statemachine.sql import Row, fetch
 
 _LOCK = "SELECT id FROM jobs_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
@@ -14,7 +15,7 @@ SELECT j.id, j.tenant_id, j.pool_id, j.state, j.run, j.version, j.tries, j.crash
        jt.delivery, jt.retry, a.id AS attempt_id, a.number, a.verdict, a.error_class, a.error_code, a.error_message,
        a.retry_after_ms, a.units, a.result, a.run AS attempt_run, a.reported_cost, a.usage_problem,
        j.cost, jt.cost <> '' AS has_cost, p.tracks_credits, clock_timestamp() AS now,
-       {CAP} IS NOT NULL AS capped
+       {CAP} IS NOT NULL AS capped, a.account_id, a.called_at, a.ended_at AS attempt_ended_at, {AILING} AS ailing
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype jt ON jt.id = j.type_id

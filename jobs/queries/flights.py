@@ -18,7 +18,9 @@ SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.n
        j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream AS type_upstream, jt.max_runtime_ms,
        jt.retry,
        tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
-       p.upstream AS pool_upstream, p.cooldown_ms
+       p.upstream AS pool_upstream, p.cooldown_ms,
+       EXISTS (SELECT FROM pool_accounthealth h WHERE h.account_id = c.id AND h.open_until IS NOT NULL)
+       OR EXISTS (SELECT FROM pool_poolhealth q WHERE q.pool_id = p.id AND q.open_until IS NOT NULL) AS on_probe
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype jt ON jt.id = j.type_id

@@ -22,6 +22,7 @@ from pool import transitions as sessions
 from pool.models import Resource
 from statemachine.sql import Row
 from tests import db, factories
+from tests.jobs.health_world import HTTP_503, REFUSED, World
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.django_db
 def _counted_anew() -> None:
     metrics.recent.forget()
     metrics.recent_server.forget()
+    metrics.recent_health.forget()
 
 
 def pool_of(job_type: JobType) -> Row:
@@ -163,7 +165,7 @@ def test_a_cooldown_is_no_part_of_the_hand_off() -> None:
     transitions.assign(job_type.pool_id)
     factories.end(first, factories.SUCCESS)
     db.let_time_pass(2)
-    db.execute("UPDATE pool_resource SET state = 'available', available_at = NULL")
+    db.execute("UPDATE pool_resource SET state = 'available', available_at = NULL, asked_until = NULL")
     transitions.assign(job_type.pool_id)
     factories.dispatch(second)
     assert 500 <= pool_of(job_type)["handoff_p50_ms"] < 1_500
@@ -234,6 +236,17 @@ def test_all_is_told_to_prometheus(client: Client) -> None:
         assert f"\n{name} " in text
     assert "berth_database_connections{role=" in text
     assert "berth_database_checkout_seconds_bucket{" in text
+
+
+def test_accounts_that_failed_and_pools_at_rest_are_told_to_prometheus(client: Client) -> None:
+    world = World(accounts=3, name="video")
+    world.run(0, HTTP_503)
+    world.run(1, REFUSED)
+    text = client.get("/metrics").content.decode()
+    assert 'berth_account_open{account="acct-001",pool="video"} 0.0' in text
+    assert 'berth_account_open{account="acct-002",pool="video"} 1.0' in text
+    assert 'account="acct-003"' not in text
+    assert 'berth_pool_open{pool="video"} 0.0' in text
 
 
 @pytest.mark.django_db(transaction=True)

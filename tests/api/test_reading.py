@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests import factories
+from jobs import transitions
+from pool import transitions as sessions
+from tests import db, factories
 from tests.api.conftest import Caller, assert_problem, body_of, pointers
 from tests.factories import SUCCESS, dispatch, learn
 from upstream.calls import Outcome
@@ -150,3 +152,21 @@ def test_times_are_utc_as_in_rfc_3339(caller: Caller) -> None:
     text = body_of(caller.get(f"/v1/jobs/{job.pk}"))["created_at"]
     assert text.endswith("Z")
     assert datetime.now(UTC) - datetime.fromisoformat(text) < timedelta(minutes=1)
+
+
+def test_a_tenant_sees_tries_that_count_and_all_attempts_apart(caller: Caller) -> None:
+    job = factories.at("assigned", tenant=caller.tenant)
+    factories.end(job, factories.BUSY)
+    address = f"/v1/jobs/{job.pk}"
+    assert body_of(caller.get(address))["attempts"] == 0
+    db.let_time_pass(10)
+    sessions.release([factories.session_of(job).pk])
+    transitions.come_due([job.pk])
+    transitions.promote(job.pool_id, [job.tenant_id])
+    transitions.assign(job.pool_id)
+    flight = factories.dispatch(job)
+    assert body_of(caller.get(address))["attempts"] == 1
+    factories.learn(flight, factories.SUCCESS)
+    transitions.finish([job.pk])
+    assert body_of(caller.get(address))["attempts"] == 1
+    assert len(body_of(caller.get(f"{address}/attempts"))["data"]) == 2

@@ -51,9 +51,10 @@ BREACHES = {
     "P2.sessions_offered_within_the_account": "UPDATE pool_upstreamaccount SET sessions = 0",
     "P2.session_stands_in_its_accounts_pool": "UPDATE pool_resource SET pool_id = (SELECT max(id) FROM pool_pool)",
     "P2.disabled_session_is_out_of_use": "UPDATE pool_resource SET disabled = true WHERE state = 'available'",
-    "P2.quarantined_session_rests": """
-        UPDATE pool_resource SET rest_until = now() + interval '1 hour' WHERE state = 'available'
+    "P2.resting_session_is_given_to_nobody": """
+        UPDATE pool_resource SET asked_until = now() + interval '1 hour' WHERE state = 'available'
     """,
+    "P2.refused_session_is_to_be_offline": "UPDATE pool_resource SET refused = true WHERE state = 'available'",
     "P3.assigned_has_an_intended_attempt": f"UPDATE jobs_attempt SET phase = 'calling' WHERE job_id = {ASSIGNED}",
     "P3.processing_has_an_attempt_to_draw_from": f"""
         UPDATE jobs_attempt SET phase = 'ended', ended_at = now(), finished_at = now() WHERE job_id = {PROCESSING}

@@ -7,6 +7,7 @@ from pool.models import Resource, ResourceMove
 from tests import factories
 from tests.control.conftest import Operator
 from tests.factories import session_of
+from tests.jobs.health_world import HTTP_503, REFUSED, World
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +50,21 @@ def test_a_pool_is_quarantined_for_a_time(operator: Operator) -> None:
     assert "4 sessions will rest until 30 minutes from now" in shown
     operator.do("quarantine", pool, reason="odd answers", minutes=30)
     assert set(Resource.objects.values_list("state", flat=True)) == {"cooldown"}
+
+
+def test_an_account_that_failed_tells_why_and_its_rest_is_ended_by_hand(operator: Operator) -> None:
+    world = World(sessions_each=2)
+    (account,) = world.accounts
+    assert "It has not failed" in operator.page(account)
+    world.run(0, HTTP_503, times=5)
+    assert "503 http_503" in operator.page(account)
+    assert "2 sessions will rest no longer" in operator.effect("end-rest", account)
+    operator.do("end-rest", account)
+    assert world.states() == ["available"] * 2
+    world.run(0, REFUSED)
+    assert "refused by the upstream, not taken out by an operator" in operator.page(account)
+    operator.do("enable", account)
+    assert world.states() == ["available"] * 2
 
 
 @pytest.mark.parametrize(

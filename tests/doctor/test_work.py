@@ -15,6 +15,7 @@ from pool import transitions as sessions
 from pool.models import Pool, Resource
 from tests import db, factories
 from tests.doctor.conftest import Connected
+from tests.jobs.health_world import HTTP_503, REFUSED, World
 
 pytestmark = pytest.mark.django_db
 # Within one transaction the server shows the same sessions again.
@@ -175,3 +176,14 @@ def test_an_unknown_outcome_is_told_when_it_is_older_than_it_can_be() -> None:
     db.let_time_pass(30)
     found = of_work.unknown()
     assert (found.level, found.found) == ("error", "1 unknown outcome older than max_runtime, the oldest by 70 s")
+
+
+def test_accounts_that_are_refused_or_at_rest_are_told_with_the_reason() -> None:
+    assert of_work.accounts().level == "ok"
+    world = World(accounts=2, name="video")
+    world.run(0, HTTP_503, times=5)
+    found = of_work.accounts()
+    assert found.level == "warning"
+    assert "video/acct-001 (503 http_503" in found.found
+    world.run(1, REFUSED)
+    assert "video/acct-002: refused by the upstream, not taken out by an operator: 401" in of_work.accounts().found

@@ -137,7 +137,7 @@ def test_each_commit_wakes_what_the_table_says(published: Any) -> None:
     transitions.promote(pool, [job.tenant_id])
     assert published() == []  # no session is free: the next one that gets free wakes the claim
 
-    Resource.objects.update(available_at="2026-01-01T00:00:00Z")
+    Resource.objects.update(available_at="2026-01-01T00:00:00Z", asked_until="2026-01-01T00:00:00Z")
     sessions.release([session])
     assert published() == [("jobs.assign", [pool])]
 

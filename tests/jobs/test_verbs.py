@@ -212,12 +212,12 @@ def test_a_busy_upstream_costs_no_try_and_cools_the_session_as_long_as_it_asks()
     assert sessions.release([session.pk]) == 1
 
 
-def test_a_credential_that_is_refused_rests_the_session_and_the_job_moves_on() -> None:
+def test_a_credential_that_cannot_be_opened_here_rests_the_session_and_takes_no_account_away() -> None:
     job = factories.at("assigned")
-    factories.end(job, factories.NO_KEY)
+    factories.end(job, Outcome(over=True, verdict="not_executed", error_class="auth", error_code="credential"))
     assert (job.state, job.tries) == ("pending", 1)
     session = session_of(job)
-    assert session.state == "cooldown"
+    assert (session.state, session.disabled) == ("cooldown", False)
     assert session.available_at is not None
     assert (session.available_at - timezone.now()).total_seconds() > 25
 

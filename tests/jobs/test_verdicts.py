@@ -75,7 +75,8 @@ def test_what_an_end_means(case: Mapping[str, Any], verb: str, code: str) -> Non
         ({"error_class": "busy"}, False),
         ({"error_class": "transient", "error_code": "worker_stopped"}, False),  # given up before it was sent
         ({"error_class": "transient", "error_code": "connect"}, True),
-        ({"error_class": "auth"}, True),
+        ({"error_class": "auth", "error_code": "http_401"}, False),  # the account is offline; another takes it
+        ({"error_class": "auth", "error_code": "credential"}, True),  # a key is missing here
     ],
 )
 def test_what_was_not_the_jobs_own_try_is_not_counted(case: Mapping[str, Any], counted: bool) -> None:

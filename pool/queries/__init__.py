@@ -1,0 +1,1 @@
+"""Questions to sessions and to the health of their accounts, one module to a subject."""
