@@ -127,7 +127,7 @@ class Resource(models.Model):
 class PoolHealth(models.Model):
     """What is remembered of a pool whose calls failed: its row is the lock of all that `pool.health` decides in the pool.
 
-    Missing as long as nothing has failed. `level` is how many rests in a row began; `opened_at` and `open_until` are
+    Made when it is first locked. `level` is how many rests in a row began; `opened_at` and `open_until` are
     set while the breaker is open or half-open. All of them are the database's times.
     """
 
