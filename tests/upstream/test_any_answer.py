@@ -144,5 +144,6 @@ def test_an_answer_to_a_cancel(answer: Answer, success: str | None) -> None:
     assert found.over is (found.verdict == "failed")
     if found.verdict == "failed":
         assert success
+        assert answer.readable
     if found.verdict == "":
         assert answer.status in FINE
