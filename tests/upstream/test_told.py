@@ -43,6 +43,12 @@ def test_a_cancel_without_a_usable_answer_is_unknown(
     assert short(asked(provider, "cancel", body, status, cancel=STOPS)) == (False, "unknown", kind, code)
 
 
+def test_a_cancel_that_cannot_be_read_ends_nothing_whatever_its_status(provider: Provider) -> None:
+    stops = {"path": "'/stop'", "success": "response.status == 200"}
+    assert short(asked(provider, "cancel", {}, cancel=stops))[:2] == (True, "failed")
+    assert short(asked(provider, "cancel", b"{", cancel=stops)) == (False, "unknown", "", "unreadable_answer")
+
+
 def told(body: Any, reference: str = "", callback: Any = None, **fields: Any) -> Outcome:
     upstream = {"mode": "callback", "poll": POLL, "callback": callback}
     answer = Answer(200, {"content-type": "application/json"}, body, **fields)
