@@ -67,6 +67,7 @@ app.conf.update(
         "jobs.dispatch": {"queue": "upstream"},
         "jobs.verify": {"queue": "upstream"},
         "jobs.ask_balances": {"queue": "upstream"},
+        "jobs.clean_files": {"queue": "upstream"},
     },
     worker_prefetch_multiplier=4,
     worker_send_task_events=True,
@@ -77,6 +78,7 @@ app.conf.update(
         "sweep": {"task": "jobs.sweep", "schedule": 5.0, "options": {"expires": 5}},
         "credits": {"task": "jobs.keep_credits", "schedule": 60.0, "options": {"expires": 60}},
         "balances": {"task": "jobs.ask_balances", "schedule": 60.0, "options": {"expires": 60}},
+        "files": {"task": "jobs.clean_files", "schedule": 60.0, "options": {"expires": 60}},
     },
 )
 app.autodiscover_tasks(["jobs"])

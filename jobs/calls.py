@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from jobs import transitions
+from jobs import inputs, transitions
 from jobs.findings import Finding, Flight
 from jobs.queries import attempts
 from pool.secrets import SecretUnreadable, open_credential
@@ -62,6 +62,8 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
         loop().start(key, _call(flight), repeat=flight.repeat, leased_at=leased_at)
+    except inputs.FileMissing as error:
+        _learn([(key, _not_sent(flight, "rejected", "file_gone", str(error)))])
     except (SecretUnreadable, ValueError) as error:
         _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
     except NotAcceptingError as error:
@@ -98,7 +100,7 @@ def _call(flight: Flight) -> Call:
     row = flight.row
     return Call(
         key=row["dispatch_key"],
-        payload=row["payload"],
+        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000),
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={

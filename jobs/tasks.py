@@ -5,7 +5,7 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import balances, calls, late, reviews, sweep, telling, transitions, wakes
+from jobs import balances, calls, keeping, late, reviews, sweep, telling, transitions, wakes
 from pool import transitions as sessions
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
@@ -99,6 +99,11 @@ def keep_credits() -> None:
 @shared_task(name="jobs.ask_balances")
 def ask_balances() -> None:
     balances.ask_due()
+
+
+@shared_task(name="jobs.clean_files")
+def clean_files() -> None:
+    keeping.clean_files()
 
 
 def _uuids(job_ids: list[str]) -> list[UUID]:

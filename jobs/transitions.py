@@ -230,7 +230,7 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
 
     `seen`: only while the job has this version. Locks the job, then the tenant's balance, where it is held and counted; a
     second caller waits at the job and finds it pending. Raises NotReplayable (it has not failed, an attempt is
-    unresolved, its type or tenant is closed), VersionChanged, InsufficientCredits, BudgetExceeded; then nothing has
+    unresolved, its type, tenant or a file is gone), VersionChanged, InsufficientCredits, BudgetExceeded; then nothing has
     changed.
     """
     row = {"id": job_id} if seen is None else {"id": job_id, "version": seen}
@@ -238,6 +238,7 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
         tell("replay", lock_timeout="2s")
         moved = JOB.take("replay", [row], match=list(row)[1:], columns=replays.NEW_RUN, where=replays.MAY_BEGIN)
         job = replays.begun(job_id, bool(moved), seen)
+        replays.refer_again(job)
         _pay(job)
         turns.give(job.pool_id, [job.tenant_id])
     return job

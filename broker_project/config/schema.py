@@ -46,6 +46,7 @@ from upstream.spec import MAX_TIMEOUT_MS
 
 MOST_SESSIONS: Final = 10_000  # of one account
 MOST_PAYLOAD_BYTES: Final = 100_000_000
+MOST_FILE_BYTES: Final = 1_000_000_000_000_000  # of one tenant
 LONGEST_COOLDOWN_MS: Final = 24 * 86_400_000
 LONGEST_ASKING_MS: Final = 25_000  # for a balance: all of one round share half a minute
 NO_NAMES: Final[frozenset[str]] = frozenset()
@@ -284,6 +285,7 @@ TENANT = {
     "pools": Field(
         map_of(table({"max_running": Field(whole()), "guaranteed": later(whole(), 0), "window": Field(whole(1))})), {}
     ),
+    "max_file_bytes": Field(size(MOST_FILE_BYTES)),
     "require_idempotency_key": Field(value_of(flag), False),
 }
 

@@ -142,6 +142,16 @@ class Attempts(s.Serializer[Any]):
     data = AttemptDocument(many=True)  # type: ignore[assignment]
 
 
+class FileDocument(s.Serializer[Any]):
+    id = s.UUIDField()
+    size = s.IntegerField(help_text="Bytes.")
+    sha256 = s.CharField(help_text="Of its bytes, in hexadecimal.")
+    content_type = s.CharField()
+    name = s.CharField(allow_blank=True)
+    created_at = s.DateTimeField()
+    expires_at = s.DateTimeField(help_text="Kept until then, and longer while a job that refers to it has not ended.")
+
+
 class Expiring(s.Serializer[Any]):
     expires_at = s.DateTimeField()
     amount = s.CharField(help_text="Credits that expire then, unless they are used or held before.")
@@ -215,5 +225,5 @@ class Problem(s.Serializer[Any]):
     request_id = s.CharField()
     errors = Fault(many=True, required=False)  # type: ignore[assignment]
     quota = s.CharField(required=False, help_text="Of quota-exceeded: day budget, month budget, either followed by "
-                        "`of all tenants`, or pace.")  # fmt: skip
+                        "`of all tenants`, pace, or file bytes.")  # fmt: skip
     resets_at = s.DateTimeField(required=False, help_text="Of a budget: when its next day or month begins (UTC).")
