@@ -1,8 +1,6 @@
 """What must always hold between jobs and files, as SQL. Every row a rule returns is a breach: (subject, found, expected)."""
 
-from jobs.states import JOB
-
-_TERMINAL = "(" + ", ".join(f"'{state}'" for state in sorted(JOB.terminal)) + ")"
+from jobs.states import TERMINAL_SQL as TERMINAL
 
 RULES: dict[str, str] = {
     # P3, a job that was accepted can be sent: what it refers to waits for it.
@@ -10,7 +8,7 @@ RULES: dict[str, str] = {
         SELECT 'job ' || j.id || ' file ' || f.id AS subject, 'leaving since ' || f.leaving_at AS found,
                'kept until the job has ended' AS expected
         FROM files_file f JOIN files_reference r ON r.file_id = f.id JOIN jobs_job j ON j.id = r.job_id
-        WHERE f.leaving_at IS NOT NULL AND j.state NOT IN {_TERMINAL}
+        WHERE f.kind = 'input' AND f.leaving_at IS NOT NULL AND j.state NOT IN {TERMINAL}
     """,
     "P11.file_is_of_the_jobs_tenant": """
         SELECT 'job ' || j.id || ' file ' || f.id AS subject, f.tenant_id AS found, j.tenant_id AS expected
