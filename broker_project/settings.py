@@ -50,8 +50,8 @@ REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
 BROKER_URL = env.str("BROKER_URL", default=REDIS_URL)
 LIVE_URL = env.str("LIVE_URL", default="")
 WEB_URL = env.str("WEB_URL", default="")
+PUBLIC_URL = env.str("PUBLIC_URL", default=WEB_URL).rstrip("/")  # where upstreams reach us, to call back
 FLOWER_URL = env.str("FLOWER_URL", default="")
-PUBLIC_URL = env.str("PUBLIC_URL", default="").rstrip("/")  # where upstreams reach web; empty: they cannot
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
 LOG_FORMAT = env.str("LOG_FORMAT", default="text").lower()
 logs.check(LOG_LEVEL, LOG_FORMAT)

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from jobs import inputs, transitions
+from jobs import inputs, results, transitions
 from jobs.findings import Finding, Flight
 from jobs.queries import attempts
 from pool.secrets import SecretUnreadable, open_credential
@@ -117,7 +117,7 @@ def _call(flight: Flight) -> Call:
 def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
     """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts."""
     try:
-        transitions.learn([Finding(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
+        results.learn([Finding(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
     finally:
         connection.close()
     for key, _ in outcomes:

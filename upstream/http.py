@@ -7,7 +7,7 @@ from typing import Final
 
 import aiohttp
 
-from upstream import answer, mapping
+from upstream import answer, mapping, result_files
 from upstream.calls import Call, Outcome
 from upstream.expressions import ExpressionError
 from upstream.request import Request, build_request, scope_of
@@ -49,7 +49,8 @@ class HttpAdapter:
         received = await self.exchange(request)
         if isinstance(received, str):
             return mapping.no_answer(received, repeat)
-        return mapping.read_answer(submit, call, scope, received, repeat)
+        outcome = mapping.read_answer(submit, call, scope, received, repeat)
+        return result_files.carried(outcome, call, scope, received)
 
     async def exchange(self, request: Request) -> answer.Answer | mapping.NoAnswer:
         """Sends and reads, within the request's time. Told apart: never sent, no answer, a cut."""

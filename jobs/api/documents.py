@@ -76,7 +76,10 @@ class JobDocument(s.Serializer[Any]):
     waiting_for = s.ChoiceField(choices=["run_at", "back_off", "upstream_credits", "turn", "session"], allow_null=True)
     queue = Queue(allow_null=True)
     progress = s.FloatField(allow_null=True, min_value=0, max_value=1)
-    result = AnyJson(help_text="null until completed. Up to 64 kB (4 kB in lists); larger ones at result_url.")
+    result = AnyJson(
+        help_text="null until completed. Up to 64 kB (4 kB in lists); larger ones at result_url; of "
+        "one that is a file {file, content_type, size, sha256}."
+    )
     result_url = s.CharField(allow_null=True)
     error = JobError(allow_null=True)
     credits = Credits()

@@ -135,8 +135,12 @@ detail = _operation(
 )
 result = _operation(
     "Fetch the result",
-    {200: _says(OpenApiTypes.ANY, "The result."), 202: _says(d.JobDocument, "Not finished yet.")},
-    (404, 409),
+    {
+        (200, "application/json"): _says(OpenApiTypes.ANY, "The result."),
+        (200, "*/*"): _says(OpenApiTypes.BINARY, "A result that is a file, as its own type."),
+        202: _says(d.JobDocument, "Not finished yet."),
+    },
+    (404, 409, 410),
     (_JOB, _RETRY, _TAG),
     operation_id="get_job_result",
 )

@@ -108,6 +108,9 @@ BREACHES = {
     "P3.unfinished_job_has_its_files": FILE.format(
         tenant=f"(SELECT tenant_id FROM jobs_job WHERE id = {PENDING})", leaving="now()", job=PENDING
     ),
+    "P3.completed_job_has_its_result_file": f"""
+        UPDATE jobs_job SET result = '{{"file": "x", "content_type": "a/b", "size": 5, "sha256": "f"}}' WHERE id = {COMPLETED}
+    """,
     "P7.file_bytes_are_counted": """
         INSERT INTO files_usage (tenant_id, input_bytes, result_bytes) SELECT min(id), 5, 0 FROM tenants_tenant
     """,
