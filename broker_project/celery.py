@@ -66,6 +66,7 @@ app.conf.update(
         "jobs.promote": {"queue": "assign"},
         "jobs.dispatch": {"queue": "upstream"},
         "jobs.verify": {"queue": "upstream"},
+        "jobs.fetch": {"queue": "upstream"},
         "jobs.ask_balances": {"queue": "upstream"},
         "jobs.clean_files": {"queue": "upstream"},
     },
@@ -139,11 +140,12 @@ def _batch_events(consumer: Any) -> None:
 @signals.worker_shutdown.connect
 def _land(**_kwargs: Any) -> None:
     """Warm shutdown: calls in flight may end; their findings are written before the process goes."""
-    from jobs import calls
+    from jobs import calls, fetcher
 
     for sweeper in _sweepers:
         sweeper.stop()
     calls.drain()
+    fetcher.stop()
 
 
 @signals.beat_init.connect

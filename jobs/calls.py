@@ -61,7 +61,7 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 
 def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
-        loop().start(key, _call(flight), repeat=flight.repeat, leased_at=leased_at)
+        loop().start(key, call_of(flight), repeat=flight.repeat, leased_at=leased_at)
     except inputs.FileMissing as error:
         _learn([(key, _not_sent(flight, "rejected", "file_gone", str(error)))])
     except (SecretUnreadable, ValueError) as error:
@@ -96,7 +96,8 @@ def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) 
     )
 
 
-def _call(flight: Flight) -> Call:
+def call_of(flight: Flight) -> Call:
+    """All that a call of this flight's upstream needs. Raises SecretUnreadable, FileMissing."""
     row = flight.row
     return Call(
         key=row["dispatch_key"],

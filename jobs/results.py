@@ -76,7 +76,15 @@ def mark(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def file_of(result: Any) -> UUID | None:
     """The file that a result is. None: it is the result itself."""
-    return UUID(result["file"]) if isinstance(result, dict) and result.keys() == MARK else None
+    return UUID(result["file"]) if _is_mark(result) else None
+
+
+def fitting(job_id: UUID, result: Any) -> Any:
+    """The result as a row holds it: itself, or the mark of the file that it becomes. `result` is JSON."""
+    raw = json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(raw) <= settings.MAX_RESULT_BYTES and not _is_mark(result):
+        return result
+    return mark(keep(job_id, io.BytesIO(raw), len(raw), "result", JSON))
 
 
 def _content(outcome: Outcome) -> tuple[bytes, str] | None:
@@ -89,8 +97,11 @@ def _content(outcome: Outcome) -> tuple[bytes, str] | None:
         raw = json.dumps(outcome.result, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError):
         return None  # an adapter's own odd value: what can be stored of it is what `Finding.end` makes of it
-    is_mark = isinstance(outcome.result, dict) and outcome.result.keys() == MARK
-    return (raw, JSON) if is_mark or len(raw) > settings.MAX_RESULT_BYTES else None
+    return (raw, JSON) if _is_mark(outcome.result) or len(raw) > settings.MAX_RESULT_BYTES else None
+
+
+def _is_mark(result: Any) -> bool:
+    return isinstance(result, dict) and result.keys() == MARK and isinstance(result["file"], str)
 
 
 def _key(finding: Finding) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from django.dispatch import Signal
 job_moved = Signal()  # verb, moved: list of statemachine.machine.Moved, with pool_id, tenant_id, turn, due_at
 attempt_ended = Signal()  # rows: attempts known to have ended, with job_id
 attempt_doubted = Signal()  # rows: attempts whose outcome is unknown, with job_id and look_at
+attempt_owing = Signal()  # rows: ended attempts whose result is to be fetched, with job_id and fetch_at
 completion_late = Signal()  # rows: attempts of which a success came too late to end them, with job_id
 
 

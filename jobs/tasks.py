@@ -5,7 +5,7 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import balances, calls, keeping, late, reviews, sweep, telling, transitions, wakes
+from jobs import balances, calls, fetcher, keeping, late, reviews, sweep, telling, transitions, wakes
 from pool import transitions as sessions
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
@@ -31,6 +31,11 @@ def dispatch(job_ids: list[str]) -> None:
 @shared_task(name="jobs.verify")
 def verify(job_ids: list[str]) -> None:
     calls.verify(_uuids(job_ids))
+
+
+@shared_task(name="jobs.fetch")
+def fetch(job_ids: list[str]) -> None:
+    fetcher.fetch(_uuids(job_ids))
 
 
 @shared_task(name="jobs.finish")

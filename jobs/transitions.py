@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import affording, closing, journal, replays, telling, turns
+from jobs import affording, closing, fetching, journal, replays, telling, turns
 from jobs.alone import row_by_row
 from jobs.findings import Finding, Flight
 from jobs.models import Job
@@ -140,6 +140,7 @@ def learn(findings: Sequence[Finding]) -> None:
     with transaction.atomic():
         attempts.append_evidence([finding.evidence() for finding in findings])
         ended = _end([finding for finding in findings if finding.ends])
+        fetching.owe(findings, ended)
         doubted = attempts.doubt([finding.doubt() for finding in findings if not finding.ends])
         codes = {finding.flight.attempt_id: finding.outcome.error_code for finding in findings}
         journal.doubted(doubted, codes)

@@ -54,6 +54,13 @@ def compile_result_files(upstream: Mapping[str, Any]) -> ResultFiles | None:
     return _compiled(json.dumps([upstream.get("headers"), upstream["result_files"]], sort_keys=True, default=str))
 
 
+def host(value: Any) -> str:
+    """A name of `hosts`. Raises ValueError."""
+    if not isinstance(value, str) or not _HOST.fullmatch(value):
+        raise ValueError("is the name of a host, with its port where that is another than usual: cdn.example:8443")
+    return value.lower()
+
+
 def carried(outcome: Outcome, call: Call, scope: Scope, answer: Answer) -> Outcome:
     """The outcome of an answer with what it carries beside JSON: bytes of another kind, or links to fetch.
 
@@ -132,9 +139,12 @@ def _compiled(key: str) -> ResultFiles:
 
 def _hosts(block: Mapping[str, Any]) -> frozenset[str]:
     hosts = block.get("hosts") or []
-    if not isinstance(hosts, list) or not all(isinstance(host, str) and _HOST.fullmatch(host) for host in hosts):
-        raise SpecError("result_files.hosts", "is a list of names of hosts, with a port where it is another than usual")
-    return frozenset(host.lower() for host in hosts)
+    if not isinstance(hosts, list):
+        raise SpecError("result_files.hosts", "is a list")
+    try:
+        return frozenset(host(name) for name in hosts)
+    except ValueError as error:
+        raise SpecError("result_files.hosts", str(error)) from None
 
 
 def _max_bytes(block: Mapping[str, Any]) -> int:

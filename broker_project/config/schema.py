@@ -42,11 +42,13 @@ from upstream.expressions import (
     ExpressionError,
     compile_expression,
 )
+from upstream.result_files import host
 from upstream.spec import MAX_TIMEOUT_MS
 
 MOST_SESSIONS: Final = 10_000  # of one account
 MOST_PAYLOAD_BYTES: Final = 100_000_000
 MOST_FILE_BYTES: Final = 1_000_000_000_000_000  # of one tenant
+MOST_RESULT_FILE_BYTES: Final = 100_000_000_000
 LONGEST_COOLDOWN_MS: Final = 24 * 86_400_000
 LONGEST_ASKING_MS: Final = 25_000  # for a balance: all of one round share half a minute
 NO_NAMES: Final[frozenset[str]] = frozenset()
@@ -119,6 +121,12 @@ FIND = {
     **request(FOLLOW_NAMES),
     **answers(FOLLOW_RESPONSE_NAMES, "missing", "running", "success", "partial", "failed"),
     **answers(FOLLOW_RESPONSE_NAMES, "result", "units", "cost", "error", "reference"),
+}
+RESULT_FILES = {
+    "urls": Field(expression(FOLLOW_RESPONSE_NAMES), required="where the links stand in the answer"),
+    "hosts": Field(list_of(value_of(host)), []),
+    "max": Field(size(MOST_RESULT_FILE_BYTES), 100_000_000),
+    "timeout": Field(duration(1, 3_600_000), 60_000),
 }
 CLEANUP = {
     **request(SUBMIT_NAMES),
@@ -252,6 +260,7 @@ JOB_TYPE = {
                 "poll": later(table(POLL)),
                 "cancel": later(table(CANCEL)),
                 "find": later(table(FIND)),
+                "result_files": Field(table(RESULT_FILES)),
             }
         ),
         required="how a job is sent, at least submit.path",

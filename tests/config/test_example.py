@@ -18,6 +18,7 @@ TABLES = [
     schema.POLL,
     schema.CANCEL,
     schema.FIND,
+    schema.RESULT_FILES,
     schema.CLEANUP,
     schema.PROBE,
     schema.BALANCE,
