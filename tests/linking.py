@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,6 +16,7 @@ class Linking:
         self.pages: dict[str, tuple[int, Mapping[str, str], Any]] = {}
         self.seen: Counter[str] = Counter()
         self.headers: dict[str, Mapping[str, str]] = {}
+        self.sent: dict[str, bytes] = {}
         self.pause_seconds = 0.0
         outer = self
 
@@ -23,7 +25,7 @@ class Linking:
                 outer._answer(self)
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.sent[self.path] = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 outer._answer(self)
 
             def log_message(self, *_args: Any) -> None:
@@ -46,8 +48,12 @@ class Linking:
         time.sleep(self.pause_seconds)
         status, headers, body = self.pages.get(asked.path, (404, {}, b"none"))
         content = body() if callable(body) else body
+        with suppress(ConnectionError):  # a reader that has gone
+            self._send(asked, status, {"Content-Length": str(len(content)), **headers}, content)
+
+    def _send(self, asked: BaseHTTPRequestHandler, status: int, headers: Mapping[str, str], content: bytes) -> None:
         asked.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **headers}.items():
+        for name, value in headers.items():
             asked.send_header(name, value)
         asked.end_headers()
         asked.wfile.write(content)
