@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from jobs import asking, callbacks, transitions
+from jobs import asking, callbacks, inputs, results, transitions
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts
@@ -74,6 +74,8 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
         loop().start(key, call_of(flight), flight.action, repeat=flight.repeat, leased_at=leased_at)
+    except inputs.FileMissing as error:
+        _learn([(key, _not_sent(flight, "rejected", "file_gone", str(error)))])
     except (SecretUnreadable, ValueError) as error:
         _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
     except NotAcceptingError as error:
@@ -108,11 +110,11 @@ def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) 
 
 
 def call_of(flight: Flight) -> Call:
-    """All that a call of this flight's upstream needs. Raises SecretUnreadable."""
+    """All that a call of this flight's upstream needs. Raises SecretUnreadable, FileMissing."""
     row = flight.row
     return Call(
         key=row["dispatch_key"],
-        payload=row["payload"],
+        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000),
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={
@@ -131,7 +133,7 @@ def call_of(flight: Flight) -> Call:
 def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
     """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts."""
     try:
-        transitions.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
+        results.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
     finally:
         connection.close()
     for key, _ in outcomes:
