@@ -73,9 +73,13 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 
 def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
-        loop().start(key, call_of(flight), flight.action, repeat=flight.repeat, leased_at=leased_at)
-    except inputs.FileMissing as error:
-        _learn([(key, _not_sent(flight, "rejected", "file_gone", str(error)))])
+        call = call_of(flight)
+        if flight.action == "submit" and (missing := inputs.references(call.payload)):
+            _learn(
+                [(key, _not_sent(flight, "rejected", "file_gone", f"the file {missing[0][1]} is not there any more"))]
+            )
+            return
+        loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at)
     except (SecretUnreadable, ValueError) as error:
         _learn([(key, _not_sent(flight, "auth", "credential", str(error)))])
     except NotAcceptingError as error:
@@ -110,7 +114,7 @@ def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) 
 
 
 def call_of(flight: Flight) -> Call:
-    """All that a call of this flight's upstream needs. Raises SecretUnreadable, FileMissing."""
+    """All that a call of this flight's upstream needs. Raises SecretUnreadable."""
     row = flight.row
     return Call(
         key=row["dispatch_key"],

@@ -20,13 +20,6 @@ Fault = tuple[str, str]  # JSON pointer, what is wrong there
 Reference = tuple[str, str]  # JSON pointer to the id, the id as it was sent
 
 
-class FileMissing(Exception):
-    """A job is to be sent and a file of its payload is not there."""
-
-    def __init__(self, file_id: str) -> None:
-        super().__init__(f"the file {file_id} is not there any more")
-
-
 def references(payload: Any) -> list[Reference]:
     """Every reference in the payload, in its order."""
     return list(_walk(payload))
@@ -52,18 +45,18 @@ def refer(tenant_id: int, job_id: UUID, found: list[Reference]) -> list[Fault]:
 
 
 def as_sent(payload: Any, runtime_seconds: float) -> Any:
-    """The payload as expressions see it: references with `url`, `name`, `content_type`, `size`. Raises FileMissing.
+    """The payload as expressions see it: references with `url`, `name`, `content_type`, `size`.
 
-    `url` is good until the upstream must have ended and an hour longer; null without PUBLIC_URL.
+    `url` is good until the upstream must have ended and an hour longer; null without PUBLIC_URL. What is not there any more
+    stays a bare reference, so that `references` of what is returned tells whether it may be sent.
     """
     if not (found := references(payload)):
         return payload
     files = queries.by_ids(sorted(_ids(found)))
     seen = {}
     for _pointer, text in found:
-        row = files.get(UUID(text))
-        if row is None:
-            raise FileMissing(text)
+        if (row := files.get(UUID(text))) is None:
+            continue
         seen[text] = {
             MEMBER: text,
             "url": _address(row["id"], runtime_seconds + GRACE_SECONDS),
@@ -123,7 +116,7 @@ def _walk(payload: Any) -> Iterator[Reference]:
 
 def _replaced(value: Any, seen: dict[str, Any]) -> Any:
     if _is_reference(value):
-        return seen[value[MEMBER]]
+        return seen.get(value[MEMBER], value)
     if isinstance(value, dict):
         return {name: _replaced(item, seen) for name, item in value.items()}
     if isinstance(value, list):

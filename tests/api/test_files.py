@@ -11,7 +11,7 @@ from django.http import HttpResponse
 
 from files import tokens
 from files.models import File, Reference, Usage
-from jobs import inputs, keeping, transitions
+from jobs import calls, inputs, keeping, transitions
 from jobs.models import Job, JobType
 from tests import factories
 from tests.api.conftest import Caller, assert_problem, body_of, pointers
@@ -243,5 +243,16 @@ def test_expressions_see_where_the_file_is(caller: Caller, settings: Any) -> Non
     settings.PUBLIC_URL = ""
     assert inputs.as_sent({"file": file}, 60)["url"] is None
     expire_all()
-    with pytest.raises(inputs.FileMissing):
-        inputs.as_sent({"file": file}, 60)
+    assert inputs.as_sent({"file": file}, 60) == {"file": file}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_whose_file_is_gone_is_not_sent(caller: Caller) -> None:
+    file = sent(caller)
+    job = factories.at("assigned", tenant=caller.tenant, payload={"image": {"file": file}})
+    execute("DELETE FROM files_reference")  # which no verb would
+    expire_all()
+    calls.dispatch([job.id])
+    transitions.finish([job.id])
+    job.refresh_from_db()
+    assert (job.state, job.error["code"]) == ("failed", "file_gone")  # type: ignore[index]
