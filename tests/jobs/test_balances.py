@@ -170,7 +170,7 @@ def test_a_refusal_for_want_of_credits_moves_no_balance(make: Make) -> None:
     job = submit(make_tenant(), make_job_type(pool, upstream=upstream))
     transitions.assign(pool.pk)
     flight = dispatch(job)
-    outcome = asyncio.run(_sent(calls._call(flight)))
+    outcome = asyncio.run(_sent(calls.call_of(flight)))
     assert (outcome.status, outcome.verdict) == (402, "not_executed")
     learn(flight, outcome)
     transitions.finish([job.pk])
