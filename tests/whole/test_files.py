@@ -110,3 +110,22 @@ def test_a_worker_that_dies_while_it_fetches_loses_no_result_and_no_session(bert
         assert {client.get(job["result_url"]).text for job in done} == {"made"}
     assert provider.seen["/run"] == 2
     assert berth.audit_breaches() == {}
+
+
+def test_a_polled_result_behind_a_link_is_stored_too(berth: Running, provider: Linking) -> None:
+    provider.pages["/run"] = (202, {}, b'{"id": "t1"}')
+    provider.pages["/tasks/t1"] = (200, {}, json.dumps({"status": "done", "url": f"{provider.url}/made"}).encode())
+    provider.pages["/made"] = (200, {"Content-Type": "image/png"}, IMAGE)
+    polled = config("polled", provider, mode="poll", result_files=RESULT_FILES)
+    polled["job_types"]["polled"]["upstream"] |= {
+        "submit": {"path": "'/run'", "reference": "response.body.id"},
+        "poll": {"path": "'/tasks/' + reference", "every": "200ms", "success": "response.body.status == 'done'"},
+    }
+    berth.apply(polled, CREDENTIAL="secret")
+    with berth.client("polled") as client:
+        job = submitted(client, "polled", {})
+        (done,) = wait_for(lambda: ended(client, {job}))
+        assert done["state"] == "completed", done
+        provider.die()
+        assert client.get(done["result_url"]).content == IMAGE
+    assert berth.audit_breaches() == {}
