@@ -20,6 +20,8 @@ def test_every_operation_tells_its_problems_and_needs_a_key() -> None:
     document = json.loads((settings.BASE_DIR / "docs" / "openapi.json").read_text())
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            assert operation["security"] == [{"apiKey": []}], (method, path)
+            # An upstream that calls back has the key in its address.
+            wanted = None if path.startswith("/v1/upstream/") else [{"apiKey": []}]
+            assert operation.get("security") == wanted, (method, path)
             for status, response in operation["responses"].items():
                 assert status < "400" or list(response["content"]) == ["application/problem+json"], (method, path)

@@ -37,7 +37,7 @@ def test_a_lost_answer_is_found_among_the_batches(server: OpenAI) -> None:
 
 def test_a_batch_that_was_never_taken_is_missing(server: OpenAI) -> None:
     batch(server, "submit", "other")
-    assert short(batch(server, "find")) == (True, "not_executed", "transient", "missing")
+    assert short(batch(server, "find")) == (True, "not_executed", "", "missing")
 
 
 def test_among_too_many_batches_nothing_is_said_to_be_missing(server: OpenAI) -> None:
