@@ -23,8 +23,8 @@ FROM ${PYTHON}
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /srv/berth --shell /usr/sbin/nologin berth
 COPY --from=build /opt/berth /opt/berth
 COPY --from=build /srv/berth /srv/berth
-# Code and static files belong to root; what runs may write its own folder only (beat keeps its schedule there).
-RUN chown berth:berth /srv/berth/var
+# Code and static files belong to root; what runs may write its own folder only (beat keeps its schedule there, and files lie there).
+RUN mkdir -p /srv/berth/var/files && chown berth:berth /srv/berth/var /srv/berth/var/files
 ENV PATH=/opt/berth/bin:$PATH \
     BERTH_HOME=/srv/berth/var \
     DJANGO_SETTINGS_MODULE=broker_project.settings \

@@ -13,12 +13,16 @@ from broker_project import checkpoint
 from broker_project.checkpoint import PATIENCE_SECONDS, Checkpoint, Kept
 from broker_project.touched import FIGURES, SCOPES, Part
 from credits.audit import RULES as OF_CREDITS
+from files.audit import RULES as OF_FILES
 from jobs.audit import RULES as OF_JOBS
 from pool.audit import RULES as OF_POOL
 
 # By promise: P1, P2, … P12.
 RULES: Final[dict[str, str]] = dict(
-    sorted({**OF_CREDITS, **OF_POOL, **OF_JOBS}.items(), key=lambda rule: (int(rule[0].split(".")[0][1:]), rule[0]))
+    sorted(
+        {**OF_CREDITS, **OF_FILES, **OF_POOL, **OF_JOBS}.items(),
+        key=lambda rule: (int(rule[0].split(".")[0][1:]), rule[0]),
+    )
 )
 MOST_ROWS: Final = 20  # shown of one rule; all are counted
 LONGEST_MINUTES: Final = 10  # of one rule

@@ -67,7 +67,9 @@ app.conf.update(
         "jobs.dispatch": {"queue": "upstream"},
         "jobs.verify": {"queue": "upstream"},
         "jobs.cancel_upstream": {"queue": "upstream"},
+        "jobs.fetch": {"queue": "upstream"},
         "jobs.ask_balances": {"queue": "upstream"},
+        "jobs.clean_files": {"queue": "upstream"},
     },
     worker_prefetch_multiplier=4,
     worker_send_task_events=True,
@@ -78,6 +80,7 @@ app.conf.update(
         "sweep": {"task": "jobs.sweep", "schedule": 5.0, "options": {"expires": 5}},
         "credits": {"task": "jobs.keep_credits", "schedule": 60.0, "options": {"expires": 60}},
         "balances": {"task": "jobs.ask_balances", "schedule": 60.0, "options": {"expires": 60}},
+        "files": {"task": "jobs.clean_files", "schedule": 60.0, "options": {"expires": 60}},
     },
 )
 app.autodiscover_tasks(["jobs"])
@@ -141,11 +144,12 @@ def _batch_events(consumer: Any) -> None:
 @signals.worker_shutdown.connect
 def _land(**_kwargs: Any) -> None:
     """Warm shutdown: calls in flight may end; their findings are written before the process goes."""
-    from jobs import calls
+    from jobs import calls, fetcher
 
     for thread in _beside:
         thread.stop()
     calls.drain()
+    fetcher.stop()
 
 
 @signals.beat_init.connect

@@ -19,6 +19,7 @@ from rest_framework import exceptions as drf
 from broker_project.request_ids import id_of
 from credits.errors import BudgetExceeded, InsufficientCredits, NoWallet, Paced
 from credits.pricing import decimal_text
+from files import errors as files
 from jobs import admission
 from jobs.api import refusals
 from jobs.api.answers import time_text
@@ -27,6 +28,7 @@ from jobs.replays import NotReplayable, VersionChanged
 CONTENT_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
 BUDGET_RETRY_SECONDS = 60  # a closing gives held credits back, or the period ends: neither is known beforehand
+FULL_RETRY_SECONDS = 60  # a file expires, or is deleted
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ PROBLEMS: Mapping[str, Problem] = {
     "not-found": Problem(404, "There is no such thing"),
     "method-not-allowed": Problem(405, "This address does not take this method"),
     "request-in-progress": Problem(409, "A request with this key is still running", retry=True),
+    "file-in-use": Problem(409, "A job that has not ended refers to the file"),
     "job-failed": Problem(409, "The job ended without a result"),
     "not-replayable": Problem(409, "The job may not run again"),
+    "gone": Problem(410, "It was there, and is not kept any more"),
     "version-changed": Problem(412, "The job has moved on since it was looked at"),
     "payload-too-large": Problem(413, "The request is too large"),
     "validation": Problem(422, "The request does not say something that can be done"),
@@ -100,6 +104,14 @@ TABLE: tuple[tuple[type[Exception], str, Callable[[Any], dict[str, Any]]], ...] 
     (BudgetExceeded, "quota-exceeded", _budget),
     (Paced, "quota-exceeded", lambda e: {"quota": "pace", "retry_after_seconds": math.ceil(e.seconds)}),
     (NoWallet, "insufficient-credits", lambda _: {"available": decimal_text(0), "held": decimal_text(0)}),
+    (files.FileTooLarge, "payload-too-large", lambda e: {"limit": e.limit}),
+    (files.TenantFull, "quota-exceeded", lambda e: {
+        "quota": "file bytes", "limit": e.limit, "used": e.used, "required": e.required,
+        "retry_after_seconds": FULL_RETRY_SECONDS}),
+    (files.FileCut, "malformed", _said),
+    (files.FileInUse, "file-in-use", lambda e: {"job_id": str(e.job_id)}),
+    (files.FileGone, "gone", _said),
+    (files.NoSuchFile, "not-found", _said),
     (refusals.JobFailed, "job-failed", lambda e: {"state": e.state, "error": e.error}),
     (NotReplayable, "not-replayable", lambda e: {"state": e.state}),
     (VersionChanged, "version-changed", lambda e: {"version": e.version}),
@@ -118,7 +130,8 @@ TABLE: tuple[tuple[type[Exception], str, Callable[[Any], dict[str, Any]]], ...] 
 _SPEAKING = (admission.PayloadTooLarge, admission.KeyReused, admission.RequestInProgress, admission.PriceExceedsMax,
              refusals.InvalidFields, refusals.BodyTooLarge, refusals.Malformed, refusals.IdempotencyKeyMissing,
              refusals.IdempotencyKeyInvalid, refusals.JobFailed, admission.InvalidField, NotReplayable,
-             VersionChanged)  # fmt: skip
+             VersionChanged, files.FileTooLarge, files.TenantFull, files.FileCut, files.FileInUse,
+             files.FileGone)  # fmt: skip
 
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> HttpResponse | None:

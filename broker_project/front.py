@@ -1,29 +1,31 @@
 """The web process: Django's WSGI application behind ASGI, with the long polls relayed to the live process.
 
-A request's body is read here, on the loop, before a thread is given to it: a slow sender occupies no thread, and a
-chunked body gets the length that WSGI wants. `?wait=` of one job goes to LIVE_URL; when that does not answer, the
-request is answered at once as if nobody had asked to wait.
+A request's body is read here, on the loop, before a thread is given to it, and a file is sent from here piece by piece: a
+slow sender or reader occupies no thread. A chunked body gets the length that WSGI wants. `?wait=` of one job goes to
+LIVE_URL; when that does not answer, the request is answered at once as if nobody had asked to wait.
 
 When the threads are all busy, because the database is slow or deaf, a request waits for one no longer than a few seconds
 and is then refused undone; one whose sender has gone meanwhile is not begun. `/healthz` needs no thread.
 """
 
 import asyncio
-import io
 import json
 import logging
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from a2wsgi.wsgi import build_environ
 from django.conf import settings
+from django.db import connection
 
 from broker_project.wsgi import application  # isort: split
 
-from broker_project import relay
+from broker_project import arriving, relay
+from broker_project.arriving import Body
 from broker_project.errors import PROBLEMS
 from broker_project.relay import Answer
 from jobs.outage import Outage
@@ -32,7 +34,6 @@ from statemachine.actors import name_process
 
 logger = logging.getLogger(__name__)
 THREADS = int(os.environ.get("WEB_THREADS", "4"))
-MOST_READ = 32 * 1024 * 1024  # bytes of a body
 LONGEST_QUEUE_SECONDS = 5.0  # for a thread
 LONGEST_ANSWER_SECONDS = 40.0  # above what the database allows a statement; then the thread is left to itself
 _CODE = "temporary-reduced-capacity"
@@ -51,6 +52,13 @@ Scope = dict[str, Any]
 Start = tuple[int, list[tuple[bytes, bytes]]]
 
 
+@dataclass(frozen=True)
+class Flowing(Answer):
+    """An answer whose body is read while it is sent."""
+
+    chunks: Any
+
+
 class Front:
     """The ASGI application uvicorn serves."""
 
@@ -66,14 +74,21 @@ class Front:
         elif scope["type"] == "http" and scope["path"] == "/healthz":
             await relay.send_answer(send, Answer(200, _JSON, b'{"status":"ok"}'))
         elif scope["type"] == "http":
-            body, complete = await _body(receive)
-            if not complete or await self._relayed(scope, receive, send):
+            arrived = await arriving.body_of(scope, receive)
+            if arrived is None:
                 return
-            answer = await relay.until_disconnect(self._answered(scope, body), receive)
+            body, size = arrived
+            if await self._relayed(scope, receive, send):
+                body.close()
+                return
+            answer = await relay.until_disconnect(self._answered(scope, body, size), receive)
             if answer is not None:
                 # With Django's own length: that of a HEAD is the length of what a GET would send.
                 await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-                await send({"type": "http.response.body", "body": answer.body})
+                if isinstance(answer, Flowing):
+                    await _flow(answer, receive, send)
+                else:
+                    await send({"type": "http.response.body", "body": answer.body})
 
     async def _begin(self) -> None:
         name_process("process:web")
@@ -108,12 +123,13 @@ class Front:
         await relay.send_answer(send, answer)
         return True
 
-    async def _answered(self, scope: Scope, body: io.BytesIO) -> Answer:
+    async def _answered(self, scope: Scope, body: Body, size: int) -> Answer:
         """The answer of a thread, or a refusal. Cancelled (the sender has gone), it takes back what no thread has begun."""
         environ = dict(build_environ(scope, body))  # type: ignore[arg-type]
         if not environ.get("CONTENT_LENGTH"):
-            environ["CONTENT_LENGTH"] = str(body.getbuffer().nbytes)
+            environ["CONTENT_LENGTH"] = str(size)
         work = self._threads.submit(_respond, environ)
+        work.add_done_callback(lambda _: body.close())  # also of one that was cancelled before it began
         answer = asyncio.wrap_future(work)
         try:
             done, _ = await asyncio.wait({answer}, timeout=LONGEST_QUEUE_SECONDS)
@@ -124,24 +140,17 @@ class Front:
             work.cancel()
 
 
-async def _body(receive: Any) -> tuple[io.BytesIO, bool]:
-    """The body, up to one byte more than any may have (Django then refuses it); False when the sender went away.
-
-    What is beyond is read and thrown away, up to a bound: a sender that is cut off while it sends never sees the refusal.
-    """
-    limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
-    body, seen = io.BytesIO(), 0
-    while seen <= MOST_READ:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return body, False
-        chunk = message.get("body", b"")
-        seen += len(chunk)
-        body.write(chunk[: limit + 1 - body.tell()])
-        if not message.get("more_body", False):
-            break
-    body.seek(0)
-    return body, True
+async def _flow(answer: Flowing, receive: Any, send: Any) -> None:
+    """Sends the body as fast as it is taken; reading it costs a thread only for the moment."""
+    gone = asyncio.ensure_future(relay.gone(receive))
+    try:
+        chunks = iter(answer.chunks)
+        while not gone.done() and (chunk := await asyncio.to_thread(next, chunks, b"")):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        await asyncio.to_thread(answer.chunks.close)
 
 
 def _respond(environ: dict[str, Any]) -> Answer:
@@ -153,6 +162,10 @@ def _respond(environ: dict[str, Any]) -> Answer:
         start[:] = [(int(status[:3]), named)]
 
     chunks: Iterable[bytes] = application(environ, start_response)
+    if getattr(chunks, "streaming", False):
+        connection.close()  # sending takes as long as the reader likes, on other threads; this one's is given back now
+        status, headers = start[0]
+        return Flowing(status, headers, b"", chunks)
     try:
         content = b"".join(chunks)
     finally:

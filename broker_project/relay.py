@@ -90,12 +90,12 @@ async def ask(session: aiohttp.ClientSession, where: str, headers: Headers) -> A
 
 async def until_disconnect(work: Coroutine[Any, Any, Answer], receive: Any) -> Answer | None:
     """The outcome of `work`; None when the one who asked went away meanwhile, which ends the work."""
-    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
+    working, left = asyncio.ensure_future(work), asyncio.ensure_future(gone(receive))
     try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, left}, return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working.done() else None
     finally:
-        gone.cancel()
+        left.cancel()
         working.cancel()
 
 
@@ -123,6 +123,7 @@ async def lifespan(
             return
 
 
-async def _gone(receive: Any) -> None:
+async def gone(receive: Any) -> None:
+    """Returns when the one who asked has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass

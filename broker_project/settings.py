@@ -75,6 +75,11 @@ SWEEP_SECONDS = env.float("SWEEP_SECONDS", default=1.0)
 DRAIN_SECONDS = env.float("DRAIN_SECONDS", default=20.0)
 PREPARED_STATEMENTS = env.bool("PREPARED_STATEMENTS", default=True)  # off behind a proxy that pools by transaction
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=10)
+MAX_FILE_BYTES = env.int("MAX_FILE_BYTES", default=100_000_000)
+MAX_RESULT_BYTES = env.int("MAX_RESULT_BYTES", default=256_000)  # of JSON; a larger result is a file
+TENANT_FILE_BYTES = env.int("TENANT_FILE_BYTES", default=10_000_000_000)  # of inputs, where a tenant has no own bound
+FILE_TTL_SECONDS = env.float("FILE_TTL_SECONDS", default=86_400.0)
+RESULT_TTL_SECONDS = env.float("RESULT_TTL_SECONDS", default=7 * 86_400.0)
 if LEASE_SECONDS < 3 * SWEEP_SECONDS:
     raise ImproperlyConfigured("LEASE_SECONDS must be at least three times SWEEP_SECONDS: a heartbeat each third of it")
 if DATABASE_POOL_SIZE < 2:
@@ -100,6 +105,7 @@ INSTALLED_APPS = [
     "pool",
     "credits",
     "webhooks",
+    "files",
     "upstream",
     "jobs",
 ]
@@ -153,6 +159,15 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False  # one language
 FORMAT_MODULE_PATH = "broker_project.formats"
+# Web and the workers must see the same files: on several machines the storage is a shared one, such as S3.
+STORAGES = {
+    "default": {
+        "BACKEND": env.str("FILE_STORAGE", default="django.core.files.storage.FileSystemStorage"),
+        "OPTIONS": env.json("FILE_STORAGE_OPTIONS", default={}),
+    },
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+MEDIA_ROOT = HOME / "files"
 STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns of a folder that is not there

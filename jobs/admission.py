@@ -11,12 +11,12 @@ from uuid import UUID
 
 import jsonschema
 import uuid_utils.compat
-from django.db import IntegrityError, OperationalError
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models.functions import Now
 
 from credits import pricing
 from credits.errors import PriceError
-from jobs import transitions
+from jobs import inputs, transitions
 from jobs.models import Job, JobType
 from jobs.queries import keys
 from jobs.verdicts import DEFAULT_RETRY
@@ -116,7 +116,7 @@ def submit(tenant: Tenant, request: Request, key: str, fingerprint: bytes) -> tu
         fingerprint=fingerprint,
     )
     with _taken_key(tenant, key, fingerprint) as taken:
-        transitions.submit(job)
+        _store(job)
     return (taken[0], True) if taken else (job, False)
 
 
@@ -137,6 +137,7 @@ def quote(tenant: Tenant, request: Request) -> Quote:
     if size > job_type.max_payload_bytes:
         raise PayloadTooLarge(size, job_type.max_payload_bytes)
     _check_schema(job_type, request.payload)
+    _check_files(inputs.faults(tenant.pk, inputs.references(request.payload)))
     names = _names(tenant, request)
     of_type = _priced(job_type.price, PRICE_NAMES, names)
     own = tenant.prices.get(job_type.name)
@@ -172,6 +173,21 @@ def _taken_key(tenant: Tenant, key: str, fingerprint: bytes) -> Iterator[list[Jo
         if "lock timeout" not in str(error) or "jobs_job" not in _context(error):
             raise
         raise RequestInProgress("a request with this key is still running") from error
+
+
+def _store(job: Job) -> None:
+    """One transaction also with the files that it refers to: each is there still when the job is."""
+    if not (references := inputs.references(job.payload)):
+        transitions.submit(job)
+        return
+    with transaction.atomic():
+        _check_files(inputs.refer(job.tenant_id, job.pk, references))
+        transitions.submit(job)
+
+
+def _check_files(faults: list[inputs.Fault]) -> None:
+    for pointer, detail in faults:
+        raise InvalidField(pointer, detail)
 
 
 def _context(error: OperationalError) -> str:

@@ -5,6 +5,7 @@ Each rule holds in every committed state, so the audit may run under load. What 
 no rule.
 """
 
+from jobs.audit_of_files import RULES as OF_FILES
 from jobs.states import ACCEPTED, CALLING, INTENDED, JOB, NOT_EXECUTED
 from jobs.states import PROVEN_SQL as PROVEN
 from jobs.states import TERMINAL_SQL as TERMINAL
@@ -264,6 +265,7 @@ RULES: dict[str, str] = {
     **ONCE,
     **MONEY,
     **TENANTS_AND_EVENTS,
+    **OF_FILES,
     "P8.each_run_after_the_first_is_a_replay": """
         SELECT 'job ' || j.id AS subject, 1 + coalesce(m.replays, 0) || ' begun' AS found, 'run ' || j.run AS expected
         FROM jobs_job j

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
-from jobs import transitions
+from jobs import results
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts, flights
@@ -58,7 +58,7 @@ def told(flight: Flight, call: Call, answer: Answer) -> bool:
     if flight.ways.confirms and not ended:
         _ask_now(flight, outcome)
     else:
-        transitions.learn([Finding(flight, outcome, "callback")])
+        results.learn([Finding(flight, outcome, "callback")])
     return True
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from jobs import asking, callbacks, transitions
+from jobs import asking, callbacks, inputs, results, transitions
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts
@@ -74,7 +74,13 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 
 def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
-        loop().start(key, call_of(flight), flight.action, repeat=flight.repeat, leased_at=leased_at)
+        call = call_of(flight)
+        if flight.action == "submit" and (missing := inputs.references(call.payload)):
+            _learn(
+                [(key, _not_sent(flight, "rejected", "file_gone", f"the file {missing[0][1]} is not there any more"))]
+            )
+            return
+        loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at)
     except (SecretUnreadable, ValueError) as error:
         _learn([(key, _not_sent(flight, "auth", UNREADABLE, str(error)))])
     except NotAcceptingError as error:
@@ -113,7 +119,7 @@ def call_of(flight: Flight) -> Call:
     row = flight.row
     return Call(
         key=row["dispatch_key"],
-        payload=row["payload"],
+        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000),
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={
@@ -132,7 +138,7 @@ def call_of(flight: Flight) -> Call:
 def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
     """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts."""
     try:
-        transitions.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
+        results.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
     finally:
         connection.close()
     for key, _ in outcomes:

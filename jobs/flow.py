@@ -14,7 +14,15 @@ from django.dispatch import receiver
 from credits import reviews as holds
 from jobs import redis_hints, wakes
 from jobs.queries import affording, claim, line, missed
-from jobs.signals import attempt_doubted, attempt_ended, attempt_told, cancel_wanted, completion_late, job_moved
+from jobs.signals import (
+    attempt_doubted,
+    attempt_ended,
+    attempt_owing,
+    attempt_told,
+    cancel_wanted,
+    completion_late,
+    job_moved,
+)
 from jobs.states import JOB
 from jobs.transitions import REVIEW_SECONDS
 from pool.signals import resource_moved
@@ -92,6 +100,7 @@ FLOW = (
         needs_calls=True,
     ),
     Step("cancel_upstream", ("cancel wanted",), _jobs, lambda: _set(missed.jobs_to_cancel()), needs_calls=True),
+    Step("fetch", ("attempt owing",), _jobs, lambda: _set(missed.jobs_to_fetch()), at="fetch_at", needs_calls=True),
     Step("finish", ("attempt ended",), _jobs, lambda: _set(missed.jobs_to_finish())),
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
@@ -170,3 +179,8 @@ def _cancel_wanted(rows: Rows, **_kwargs: Any) -> None:
 @receiver(completion_late)
 def _completion_late(rows: Rows, **_kwargs: Any) -> None:
     happened("completion late", rows)
+
+
+@receiver(attempt_owing)
+def _attempt_owing(rows: Rows, **_kwargs: Any) -> None:
+    happened("attempt owing", rows)

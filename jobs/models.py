@@ -182,6 +182,9 @@ class Attempt(models.Model):
     reported_cost = models.BigIntegerField(null=True, help_text="What the upstream says it took of the account.")
     usage_problem = models.TextField(blank=True, db_default="", help_text="Why its usage could not be believed.")
     result = models.JSONField(null=True)
+    links = models.JSONField(null=True, help_text="Name → link of its result's files that are yet to be fetched.")
+    fetch_at = models.DateTimeField(null=True, help_text="When they are fetched, or taken up by another; empty: none.")
+    fetch_tries = models.PositiveSmallIntegerField(db_default=0)
     reference = models.TextField(blank=True)
     holder = models.TextField(blank=True, help_text="The worker that calls.")
     lease_until = models.DateTimeField(null=True)
@@ -217,6 +220,7 @@ class Attempt(models.Model):
             models.Index(
                 fields=["id"], condition=Q(ended_at__isnull=False, finished_at__isnull=True), name="attempt_unfinished"
             ),
+            models.Index(fields=["fetch_at"], condition=Q(fetch_at__isnull=False), name="attempt_to_fetch"),
             models.Index(fields=["reference"], condition=~Q(reference=""), name="attempt_by_reference"),
         ]
         triggers = [pgtrigger.FSM(name="phases_only_grow", field="phase", transitions=PHASE_MOVES)]

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from jobs import inputs
 from jobs.models import Job, NextArrival
 from jobs.queries import endings
 from jobs.states import JOB
@@ -64,6 +65,12 @@ def begun(job_id: UUID, moved: bool, seen: int | None) -> Job:
             raise VersionChanged(seen, job.version)
         raise NotReplayable(job.state, _why(job))
     return job
+
+
+def refer_again(job: Job) -> None:
+    """The files of its payload must be there still, and stay. Raises NotReplayable."""
+    for _pointer, why in inputs.refer(job.tenant_id, job.pk, inputs.references(job.payload)):
+        raise NotReplayable(job.state, why)
 
 
 def why_not(job: Job) -> str:

@@ -12,6 +12,7 @@ attempt_ended = Signal()  # rows: attempts known to have ended, with job_id
 attempt_doubted = Signal()  # rows: attempts whose outcome is unknown, with job_id and look_at
 attempt_told = Signal()  # rows: attempts about which the upstream called back, with job_id and look_at
 cancel_wanted = Signal()  # rows: attempts that the upstream is to be asked to cancel, with job_id
+attempt_owing = Signal()  # rows: ended attempts whose result is to be fetched, with job_id and fetch_at
 completion_late = Signal()  # rows: attempts of which a success came too late to end them, with job_id
 
 

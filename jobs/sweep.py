@@ -17,7 +17,7 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, late, reviews, transitions
+from jobs import calls, fetcher, late, reviews, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
@@ -89,6 +89,7 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "doubt": transitions.doubt,
     "verify": calls.verify,
     "cancel_upstream": calls.cancel_upstream,
+    "fetch": fetcher.fetch,
     "finish": transitions.finish,
     "expire": transitions.expire,
     "release": sessions.release,

@@ -5,7 +5,7 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import balances, calls, late, reviews, sweep, telling, transitions, wakes
+from jobs import balances, calls, fetcher, keeping, late, reviews, sweep, telling, transitions, wakes
 from pool import transitions as sessions
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
@@ -36,6 +36,11 @@ def verify(job_ids: list[str]) -> None:
 @shared_task(name="jobs.cancel_upstream")
 def cancel_upstream(job_ids: list[str]) -> None:
     calls.cancel_upstream(_uuids(job_ids))
+
+
+@shared_task(name="jobs.fetch")
+def fetch(job_ids: list[str]) -> None:
+    fetcher.fetch(_uuids(job_ids))
 
 
 @shared_task(name="jobs.finish")
@@ -104,6 +109,11 @@ def keep_credits() -> None:
 @shared_task(name="jobs.ask_balances")
 def ask_balances() -> None:
     balances.ask_due()
+
+
+@shared_task(name="jobs.clean_files")
+def clean_files() -> None:
+    keeping.clean_files()
 
 
 def _uuids(job_ids: list[str]) -> list[UUID]:

@@ -85,6 +85,7 @@ SCOPES: dict[str, Scope] = {
     "P9.fences_of_a_session_grow": Scope(SINCE_LAST, of_tenant=False),
     "P3.assigned_has_an_intended_attempt": Scope(JOBS | ATTEMPTS),
     "P3.processing_has_an_attempt_to_draw_from": Scope(JOBS | ATTEMPTS),
+    "P3.completed_job_has_its_result_file": Scope({"jobs_job": f"SELECT * FROM jobs_job WHERE id IN {IDS}"}),
     "P3.waiting_or_ended_job_has_no_attempt_left": Scope(JOBS | ATTEMPTS),
     "P6.job_with_a_turn_is_not_waiting_for_a_time": Scope(JOBS),
     "P6.running_job_has_its_turn": Scope(JOBS),

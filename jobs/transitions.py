@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import affording, closing, health, journal, replays, telling, turns
+from jobs import affording, closing, fetching, health, journal, replays, telling, turns
 from jobs.alone import row_by_row
 from jobs.findings import Finding
 from jobs.flight import Flight
@@ -124,6 +124,7 @@ def learn(findings: Sequence[Finding]) -> None:
         attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
         findings, troubles = health.weigh(findings)
         ended = end([finding for finding in findings if finding.ends])
+        fetching.owe(findings, ended)
         attempts.go_on([finding.going() for finding in findings if finding.goes_on])
         _doubt([finding for finding in findings if finding.doubts])
         attempts.cancel_asked([finding.named() for finding in findings if finding.kind == "cancel" and finding.taken])
@@ -213,7 +214,7 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
 
     `seen`: only while the job has this version. Locks the job, then the tenant's balance, where it is held and counted; a
     second caller waits at the job and finds it pending. Raises NotReplayable (it has not failed, an attempt is
-    unresolved, its type or tenant is closed), VersionChanged, InsufficientCredits, BudgetExceeded; then nothing has
+    unresolved, its type, tenant or a file is gone), VersionChanged, InsufficientCredits, BudgetExceeded; then nothing has
     changed.
     """
     row = {"id": job_id} if seen is None else {"id": job_id, "version": seen}
@@ -221,6 +222,7 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
         tell("replay", lock_timeout="2s")
         moved = JOB.take("replay", [row], match=list(row)[1:], columns=replays.NEW_RUN, where=replays.MAY_BEGIN)
         job = replays.begun(job_id, bool(moved), seen)
+        replays.refer_again(job)
         _pay(job)
         turns.give(job.pool_id, [job.tenant_id])
     return job

@@ -29,6 +29,9 @@ class Tenant(models.Model):
         help_text="Micro-credits: with less available, credits.low is told and submits are paced.",
     )
     low_pause_ms = models.PositiveIntegerField(db_default=1000, help_text="Between two submits while credits are low.")
+    max_file_bytes = models.BigIntegerField(
+        null=True, blank=True, help_text="Of its inputs together. Empty: TENANT_FILE_BYTES of the settings."
+    )
     require_idempotency_key = models.BooleanField(default=False)
     accepting = models.BooleanField(default=True, help_text="Off: left the configuration file; new jobs are refused.")
     declared = models.JSONField(default=dict, blank=True, help_text="As written in the configuration file.")
@@ -42,7 +45,7 @@ class Tenant(models.Model):
                     condition=models.Q(**{f"{name}__isnull": True}) | models.Q(**{f"{name}__gte": 0}),
                     name=f"tenant_{name}_not_negative",
                 )
-                for name in ("day_budget", "month_budget", "low_below")
+                for name in ("day_budget", "month_budget", "low_below", "max_file_bytes")
             ),
         ]
 

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -15,12 +15,16 @@ _TEXT_TYPES = ("text/", "application/xml", "application/x-www-form-urlencoded", 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A complete answer. `body` is parsed JSON, the text, or None; not `readable`: it promised more than it held."""
+    """A complete answer. `body` is parsed JSON, the text, or None; not `readable`: it promised more than it held.
+
+    `raw`: the bytes of a body that is neither, such as an image.
+    """
 
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: Any = None
     readable: bool = True
+    raw: bytes = field(default=b"", repr=False)
 
     def as_value(self) -> dict[str, Any]:
         """What expressions see as `response`."""
@@ -30,7 +34,7 @@ class Answer:
 def read(status: int, headers: Mapping[str, str], raw: bytes) -> Answer:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     body, readable = _body(kind, headers.get("content-type", ""), raw)
-    return Answer(status, headers, body, readable)
+    return Answer(status, headers, body, readable, raw if body is None and readable and raw.strip() else b"")
 
 
 def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> int | None:

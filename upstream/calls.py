@@ -1,5 +1,6 @@
 """What goes to an adapter and what comes back: a `Call` and its `Outcome`. Neither knows the database or Celery."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,4 +54,6 @@ class Outcome:
     retry_after_ms: int | None = None
     reference: str = ""
     progress: float | None = None
+    content: tuple[bytes, str] | None = field(default=None, repr=False)  # a result that is no JSON, and its type
+    files: Mapping[str, str] | None = None  # of a success: name → link, to be fetched before it is said
     elapsed_ms: int = 0

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 
-from upstream import answer, followed, mapping
+from upstream import answer, followed, mapping, result_files
 from upstream.calls import Call, Outcome
 from upstream.expressions import ExpressionError, Scope
 from upstream.following import compile_callback, compile_cancel, compile_find, compile_poll
@@ -48,8 +48,10 @@ class HttpAdapter:
 
     def read_callback(self, call: Call, told: answer.Answer) -> Outcome:
         """What the upstream tells of the call unasked; `told` has the request's headers and body, and status 200."""
+        scope = scope_of(call)
         try:
-            return followed.read_callback(compile_callback(call.upstream), call, scope_of(call), told)
+            outcome = followed.read_callback(compile_callback(call.upstream), call, scope, told)
+            return result_files.carried(outcome, call, scope, told)
         except SpecError as error:
             return followed.unasked(str(error), call)
 
@@ -70,7 +72,8 @@ class HttpAdapter:
         received = await self.exchange(request)
         if isinstance(received, str):
             return mapping.no_answer(received, repeat)
-        return mapping.read_answer(submit, call, scope, received, repeat)
+        outcome = mapping.read_answer(submit, call, scope, received, repeat)
+        return result_files.carried(outcome, call, scope, received)
 
     async def _ask(
         self,
@@ -85,7 +88,9 @@ class HttpAdapter:
         except (SpecError, ExpressionError) as error:
             return followed.unasked(str(error), call)
         received = await self.exchange(request)
-        return followed.unanswered(received) if isinstance(received, str) else read(block, call, scope, received)
+        if isinstance(received, str):
+            return followed.unanswered(received)
+        return result_files.carried(read(block, call, scope, received), call, scope, received)
 
     async def exchange(self, request: Request) -> answer.Answer | NoAnswer:
         """Sends and reads, within the request's time. Told apart: never sent, no answer, a cut."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.ledger.faults import FAULTS, HARMLESS, TESTS
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("broker_project", "jobs", "upstream", "pool", "credits", "webhooks", "tenants", "statemachine", "simulator",
+PARTS = ("broker_project", "jobs", "upstream", "pool", "credits", "files", "webhooks", "tenants", "statemachine", "simulator",
          "tests", "bench", "docs", "manage.py", "pyproject.toml", "broker.example.yaml")  # fmt: skip
 LONGEST_SECONDS = 300
 

@@ -161,6 +161,7 @@ def _tenant(tenant: Row, written: Row) -> Row:
         "pools": {name: own for name, own in pools.items() if own},
         **_budgets(tenant["budgets"]),
         **_low_credits(tenant["low_credits"]),
+        "max_file_bytes": tenant["max_file_bytes"],
         "require_idempotency_key": tenant["require_idempotency_key"],
         "accepting": True,
         "declared": written,

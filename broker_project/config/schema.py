@@ -26,7 +26,17 @@ from broker_project.config.kinds import (
     value_of,
     whole,
 )
-from broker_project.config.schema_calls import BALANCE, CALLBACK, CANCEL, CLEANUP, FIND, POLL, PROBE, SUBMIT
+from broker_project.config.schema_calls import (
+    BALANCE,
+    CALLBACK,
+    CANCEL,
+    CLEANUP,
+    FIND,
+    POLL,
+    PROBE,
+    RESULT_FILES,
+    SUBMIT,
+)
 from broker_project.config.secrets import credential
 from credits.errors import PriceError
 from credits.pricing import to_micro
@@ -43,6 +53,7 @@ from upstream.expressions import (
 
 MOST_SESSIONS: Final = 10_000  # of one account
 MOST_PAYLOAD_BYTES: Final = 100_000_000
+MOST_FILE_BYTES: Final = 1_000_000_000_000_000  # of one tenant
 LONGEST_COOLDOWN_MS: Final = 24 * 86_400_000
 NO_NAMES: Final[frozenset[str]] = frozenset()
 
@@ -194,6 +205,7 @@ JOB_TYPE = {
                 "find": Field(table(FIND)),
                 "cancel": Field(table(CANCEL)),
                 "callback": Field(table(CALLBACK)),
+                "result_files": Field(table(RESULT_FILES)),
             }
         ),
         required="how a job is sent, at least submit.path",
@@ -227,6 +239,7 @@ TENANT = {
     "pools": Field(
         map_of(table({"max_running": Field(whole()), "guaranteed": later(whole(), 0), "window": Field(whole(1))})), {}
     ),
+    "max_file_bytes": Field(size(MOST_FILE_BYTES)),
     "require_idempotency_key": Field(value_of(flag), False),
 }
 

@@ -9,8 +9,10 @@ from broker_project.config.kinds import (
     expression,
     flag,
     header_over,
+    list_of,
     map_of,
     number,
+    size,
     value_of,
     whole,
 )
@@ -22,8 +24,10 @@ from upstream.expressions import (
     RESPONSE_NAMES,
     SUBMIT_NAMES,
 )
+from upstream.result_files import host
 from upstream.spec import MAX_TIMEOUT_MS
 
+MOST_RESULT_FILE_BYTES: Final = 100_000_000_000
 LONGEST_ASKING_MS: Final = 25_000  # for a balance: all of one round share half a minute
 _TIMEOUT = Field(duration(1, MAX_TIMEOUT_MS))
 
@@ -68,6 +72,12 @@ CALLBACK = {
     "confirm": Field(value_of(flag)),
     **answers(FOLLOW_RESPONSE_NAMES, "running", "success", "partial", "failed"),
     **answers(FOLLOW_RESPONSE_NAMES, "progress", "result", "units", "cost", "error", "reference"),
+}
+RESULT_FILES = {
+    "urls": Field(expression(FOLLOW_RESPONSE_NAMES), required="where the links stand in the answer"),
+    "hosts": Field(list_of(value_of(host)), []),
+    "max": Field(size(MOST_RESULT_FILE_BYTES), 100_000_000),
+    "timeout": Field(duration(1, 3_600_000), 60_000),
 }
 CLEANUP = {
     **request(SUBMIT_NAMES),

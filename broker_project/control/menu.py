@@ -8,6 +8,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 
 from credits.models import Allowance, Balance, Ceiling, Hold, Lot, Reading, Transfer
+from files.models import File
 from jobs.models import Attempt, Job, JobMove, JobType, LateCompletion
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import Link
@@ -67,6 +68,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             list_of(Lot, "Lots", "inventory_2"),
             list_of(Transfer, "Transfers", "receipt_long"),
             list_of(Allowance, "Allowances", "event_repeat"),
+            list_of(File, "Files", "attach_file"),
             list_of(LateCompletion, "Late completions", "schedule"),
             list_of(Ceiling, "Budgets of all", "savings"),
         ]},

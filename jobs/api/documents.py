@@ -76,7 +76,10 @@ class JobDocument(s.Serializer[Any]):
     waiting_for = s.ChoiceField(choices=["run_at", "back_off", "upstream_credits", "turn", "session"], allow_null=True)
     queue = Queue(allow_null=True)
     progress = s.FloatField(allow_null=True, min_value=0, max_value=1)
-    result = AnyJson(help_text="null until completed. Up to 64 kB (4 kB in lists); larger ones at result_url.")
+    result = AnyJson(
+        help_text="null until completed. Up to 64 kB (4 kB in lists); larger ones at result_url; of "
+        "one that is a file {file, content_type, size, sha256}."
+    )
     result_url = s.CharField(allow_null=True)
     error = JobError(allow_null=True)
     credits = Credits()
@@ -141,6 +144,16 @@ class AttemptDocument(s.Serializer[Any]):
 
 class Attempts(s.Serializer[Any]):
     data = AttemptDocument(many=True)  # type: ignore[assignment]
+
+
+class FileDocument(s.Serializer[Any]):
+    id = s.UUIDField()
+    size = s.IntegerField(help_text="Bytes.")
+    sha256 = s.CharField(help_text="Of its bytes, in hexadecimal.")
+    content_type = s.CharField()
+    name = s.CharField(allow_blank=True)
+    created_at = s.DateTimeField()
+    expires_at = s.DateTimeField(help_text="Kept until then, and longer while a job that refers to it has not ended.")
 
 
 class Expiring(s.Serializer[Any]):
@@ -216,5 +229,5 @@ class Problem(s.Serializer[Any]):
     request_id = s.CharField()
     errors = Fault(many=True, required=False)  # type: ignore[assignment]
     quota = s.CharField(required=False, help_text="Of quota-exceeded: day budget, month budget, either followed by "
-                        "`of all tenants`, or pace.")  # fmt: skip
+                        "`of all tenants`, pace, or file bytes.")  # fmt: skip
     resets_at = s.DateTimeField(required=False, help_text="Of a budget: when its next day or month begins (UTC).")

@@ -4,17 +4,21 @@ import secrets
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 
 from credits import limits
 from credits.pricing import decimal_text
+from files import reading as stored
+from files.errors import FileGone, NoSuchFile
 from jobs import admission, transitions
 from jobs.api import bodies, pages, schemas, submission
 from jobs.api.account import wallet_of
 from jobs.api.answers import PRIVATE, ApiView, answer, job_document, job_documents, job_id, retry_after
+from jobs.api.files import serve
 from jobs.api.refusals import IdempotencyKeyMissing, InvalidFields, JobFailed, NotFound, problem_of
 from jobs.queries import reading
+from jobs.results import file_of
 from jobs.states import JOB
 from statemachine.actors import acting_as
 from statemachine.sql import Row
@@ -97,18 +101,20 @@ class JobDetail(ApiView):
 
 
 class JobResult(ApiView):
-    """The result itself, however large."""
+    """The result itself, however large; one that is a file as its own type."""
 
     scopes = {"GET": READ}
 
     @schemas.result
-    def get(self, request: Request, job: str) -> HttpResponse:
+    def get(self, request: Request, job: str) -> HttpResponseBase:
         pages.read_query(request.GET, {})
         row = _row(reading.result(self.tenant.pk, job_id(job)))
         if row["state"] not in JOB.terminal:
             return answer(job_document(row), 202, {**retry_after(row), **_tag(row)})
         if row["state"] != "completed":
             raise JobFailed(row["state"], row["error"])
+        if file_id := file_of(row["result"]):
+            return _result_file(self.tenant, file_id, _tag(row))
         return answer(row["result"], headers={"Cache-Control": PRIVATE, **_tag(row)})
 
 
@@ -186,6 +192,14 @@ def _submit(tenant: Tenant, body: dict[str, Any], key: str) -> tuple[Any, bool]:
         raise
     with acting_as(f"tenant:{tenant.name}"):
         return admission.submit(tenant, request, key, print_)
+
+
+def _result_file(tenant: Tenant, file_id: UUID, headers: dict[str, str]) -> HttpResponseBase:
+    """Never a dead link: what is not kept any more is said to be gone."""
+    try:
+        return serve(stored.of_tenant(tenant.pk, file_id), headers)
+    except NoSuchFile as error:
+        raise FileGone(file_id) from error
 
 
 def _cancel(tenant: Tenant, wanted: UUID) -> Row:

@@ -17,7 +17,8 @@ _PROBLEMS = {
     402: "insufficient-credits",
     403: "forbidden-scope",
     404: "not-found",
-    409: "request-in-progress, job-failed, not-replayable",
+    409: "request-in-progress, job-failed, not-replayable, file-in-use",
+    410: "gone",
     412: "version-changed",
     413: "payload-too-large",
     422: "validation, idempotency-key-reused, price-exceeds-max",
@@ -47,7 +48,7 @@ def _query(name: str, kind: Any, description: str, **more: Any) -> OpenApiParame
 
 def _operation(
     summary: str,
-    answers: dict[int, Any],
+    answers: dict[Any, Any],
     problems: tuple[int, ...] = (),
     parameters: tuple[OpenApiParameter, ...] = (),
     body: Any = None,
@@ -134,8 +135,12 @@ detail = _operation(
 )
 result = _operation(
     "Fetch the result",
-    {200: _says(OpenApiTypes.ANY, "The result."), 202: _says(d.JobDocument, "Not finished yet.")},
-    (404, 409),
+    {
+        (200, "application/json"): _says(OpenApiTypes.ANY, "The result."),
+        (200, "*/*"): _says(OpenApiTypes.BINARY, "A result that is a file, as its own type."),
+        202: _says(d.JobDocument, "Not finished yet."),
+    },
+    (404, 409, 410),
     (_JOB, _RETRY, _TAG),
     operation_id="get_job_result",
 )
@@ -175,6 +180,37 @@ replay = _operation(
     operation_id="replay_job",
 )
 attempts = _operation("Tries of a job", {200: d.Attempts}, (404,), (_JOB,), operation_id="list_job_attempts")
+_FILE = OpenApiParameter("file", str, "path", description="The file's id.")
+_BYTES = {
+    (200, "application/octet-stream"): OpenApiResponse(
+        OpenApiTypes.BINARY, "Its bytes, as the type it was stored with."
+    )
+}
+send_file = _operation(
+    "Send a file",
+    {201: _says(d.FileDocument, 'Stored. A payload refers to it as {"file": id}.')},
+    (400, 413, 429),
+    (
+        _query("name", str, "What it is called; of a form, else the name that stands there."),
+        _header("Location", "Where the file is.", "201"),
+    ),
+    {
+        "application/octet-stream": OpenApiTypes.BINARY,
+        "multipart/form-data": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}},
+    },
+    operation_id="send_file",
+)
+get_file = _operation("What is known of a file", {200: d.FileDocument}, (404, 410), (_FILE,), operation_id="get_file")
+get_file_content = _operation(
+    "Fetch a file",
+    _BYTES,
+    (404, 410),
+    (_FILE, _query("token", str, "Stands for a key in the addresses that upstreams are given.")),
+    operation_id="get_file_content",
+)
+delete_file = _operation(
+    "Delete a file", {204: _says(None, "Deleted.")}, (404, 409, 410), (_FILE,), operation_id="delete_file"
+)
 balance = _operation("Credits of the tenant", {200: d.BalanceDocument}, operation_id="get_balance")
 job_types = _operation("What may be submitted", {200: d.JobTypeList}, operation_id="list_job_types")
 pools = _operation("How full the pools are", {200: d.PoolList}, operation_id="list_pools")

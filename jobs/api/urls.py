@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from jobs.api import account, jobs, probes, upstream
+from jobs.api import account, files, jobs, probes, upstream
 
 urlpatterns = [
     path("v1/jobs", jobs.Jobs.as_view()),
@@ -12,6 +12,9 @@ urlpatterns = [
     path("v1/jobs/<str:job>/replay", jobs.JobReplay.as_view()),
     path("v1/jobs/<str:job>/moves", jobs.JobMoves.as_view()),
     path("v1/jobs/<str:job>/attempts", jobs.JobAttempts.as_view()),
+    path("v1/files", files.Files.as_view()),
+    path("v1/files/<str:file>", files.FileDetail.as_view()),
+    path("v1/files/<str:file>/content", files.FileContent.as_view()),
     path("v1/balance", account.Balance.as_view()),
     path("v1/job-types", account.JobTypes.as_view()),
     path("v1/pools", account.Pools.as_view()),

@@ -21,7 +21,7 @@ JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype jt ON jt.id = j.type_id
 JOIN tenants_tenant t ON t.id = j.tenant_id
 JOIN pool_pool p ON p.id = j.pool_id
-WHERE a.job_id = ANY(%s) AND a.ended_at IS NOT NULL AND a.finished_at IS NULL
+WHERE a.job_id = ANY(%s) AND a.ended_at IS NOT NULL AND a.finished_at IS NULL AND a.fetch_at IS NULL
 ORDER BY j.id FOR NO KEY UPDATE OF a"""
 
 

@@ -40,7 +40,7 @@ def jobs_to_finish() -> list[UUID]:
     """Jobs whose attempt has ended and whose consequences were not drawn."""
     return _column(f"""
         SELECT job_id FROM jobs_attempt
-        WHERE ended_at < clock_timestamp() - {GRACE} AND finished_at IS NULL
+        WHERE ended_at < clock_timestamp() - {GRACE} AND finished_at IS NULL AND fetch_at IS NULL
           AND (look_at IS NULL OR look_at <= clock_timestamp())
         ORDER BY id LIMIT {MOST}""")
 
@@ -50,6 +50,13 @@ def jobs_to_cancel() -> list[UUID]:
     return _column(f"""
         SELECT job_id FROM jobs_attempt WHERE ended_at IS NULL AND cancel_at <= clock_timestamp()
         ORDER BY cancel_at, id LIMIT {MOST}""")
+
+
+def jobs_to_fetch() -> list[UUID]:
+    """Jobs whose result lies behind links, and is due to be fetched."""
+    return _column(f"""
+        SELECT job_id FROM jobs_attempt WHERE fetch_at <= clock_timestamp()
+        ORDER BY fetch_at, id LIMIT {MOST}""")
 
 
 def jobs_to_verify() -> list[UUID]:

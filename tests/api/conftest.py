@@ -30,6 +30,15 @@ class Caller:
         content = json.dumps(body).encode() if raw is None else raw
         return self.client.post(path, content, content_type="application/json", headers=self._with_key(headers))  # type: ignore[return-value]
 
+    def send(self, content: bytes, content_type: str = "image/png", query: str = "", **headers: str) -> HttpResponse:
+        """A file, as the body itself."""
+        return self.client.post(
+            f"/v1/files{query}", content, content_type=content_type, headers=self._with_key(headers)
+        )  # type: ignore[return-value]
+
+    def delete(self, path: str, **headers: str) -> HttpResponse:
+        return self.client.delete(path, headers=self._with_key(headers))  # type: ignore[return-value]
+
     def submit(self, job_type: JobType, payload: Any = None, **fields: Any) -> HttpResponse:
         """`idempotency_key` goes into the header, everything else into the body."""
         headers = {"Idempotency-Key": key} if (key := fields.pop("idempotency_key", None)) else {}

@@ -32,6 +32,11 @@ COPY_ATTEMPT = """
     SELECT job_id, resource_id, account_id, run, number + {step}, {key}, fence + 1, phase, verdict, '', '', '', '', '',
         sendings, lease_until, ended_at, finished_at FROM jobs_attempt WHERE {where}"""
 
+FILE = """
+    INSERT INTO files_file (id, tenant_id, kind, name, content_type, size, sha256, place, expires_at, stored_at, leaving_at)
+    VALUES ('00000000-0000-7000-8000-000000000001', {tenant}, 'input', '', 'a/b', 5, 'f', 'x', now(), now(), {leaving});
+    INSERT INTO files_reference (file_id, job_id) VALUES ('00000000-0000-7000-8000-000000000001', {job})"""
+
 # Rule → what breaks it.
 BREACHES = {
     "P1.one_open_attempt_per_resource": COPY_ATTEMPT.format(step=1, key="'again'", where=f"id = {OPEN}"),
@@ -104,6 +109,20 @@ BREACHES = {
         INSERT INTO jobs_latecompletion (job_id, run, attempt_id, reference, look_at, booked, why)
         SELECT job_id, run, id, '', now() - interval '61 minutes', 0, '' FROM jobs_attempt WHERE job_id = {FAILED}
     """,
+    "P3.unfinished_job_has_its_files": FILE.format(
+        tenant=f"(SELECT tenant_id FROM jobs_job WHERE id = {PENDING})", leaving="now()", job=PENDING
+    ),
+    "P3.completed_job_has_its_result_file": f"""
+        UPDATE jobs_job SET result = '{{"file": "x", "content_type": "a/b", "size": 5, "sha256": "f"}}' WHERE id = {COMPLETED}
+    """,
+    "P7.file_bytes_are_counted": """
+        INSERT INTO files_usage (tenant_id, input_bytes, result_bytes) SELECT min(id), 5, 0 FROM tenants_tenant
+    """,
+    "P11.file_is_of_the_jobs_tenant": FILE.format(
+        tenant=f"(SELECT max(id) FROM tenants_tenant WHERE id <> (SELECT tenant_id FROM jobs_job WHERE id = {PENDING}))",
+        leaving="NULL",
+        job=PENDING,
+    ),
     "P5.earlier_run_costs_nothing": f"UPDATE jobs_job SET run = run + 1 WHERE id = {COMPLETED}",
     "P6.job_runs_in_its_pool": "UPDATE jobs_job SET pool_id = (SELECT max(id) FROM pool_pool)",
     "P6.job_with_a_turn_is_not_waiting_for_a_time": "UPDATE jobs_job SET due_at = now() WHERE turn IS NOT NULL",

@@ -19,6 +19,7 @@ TABLES = [
     schema.CANCEL,
     schema.FIND,
     schema.CALLBACK,
+    schema.RESULT_FILES,
     schema.CLEANUP,
     schema.PROBE,
     schema.BALANCE,

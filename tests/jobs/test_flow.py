@@ -26,7 +26,7 @@ QUEUES = ("assign", "transitions", "upstream")
 
 # Facts that are no move of a machine, and are announced as if they were.
 NAMED = {"job park", "job promote", "job come_due", "attempt ended", "attempt doubted", "attempt told"}
-NAMED |= {"cancel wanted", "completion late"}
+NAMED |= {"attempt owing", "cancel wanted", "completion late"}
 
 # What wakes nothing, and why.
 SILENT = {
@@ -56,8 +56,8 @@ def test_every_task_goes_to_a_queue_that_a_worker_reads() -> None:
     routes = current_app.conf.task_routes
     queues = {routes.get(f"jobs.{step.task}", {}).get("queue", current_app.conf.task_default_queue) for step in FLOW}
     assert queues == set(QUEUES)
-    # What makes calls must run where the loop is.
-    calling = {f"jobs.{step.task}" for step in FLOW if step.needs_calls} | {"jobs.ask_balances"}
+    # What makes calls must run where the loop is; and what deletes files, where nobody waits for it.
+    calling = {f"jobs.{step.task}" for step in FLOW if step.needs_calls} | {"jobs.ask_balances", "jobs.clean_files"}
     assert calling == {task for task, route in routes.items() if route["queue"] == "upstream"}
 
 
@@ -71,6 +71,7 @@ def test_every_event_the_table_waits_for_can_happen() -> None:
 def test_a_task_that_waits_for_a_time_is_told_when() -> None:
     assert {step.task: step.at for step in FLOW if step.at} == {
         "verify": "look_at",
+        "fetch": "fetch_at",
         "release": "available_at",
         "come_due": "due_at",
     }

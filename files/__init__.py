@@ -1,0 +1,1 @@
+"""Inputs and results that are too large, or no JSON: rows here, their bytes in Django's storage."""

@@ -1,0 +1,124 @@
+"""Files in payloads: an object whose only member is `file`, a file's id, is a reference to it.
+
+A reference is checked at submit and kept as a row, so that what a job needs does not expire before it ends. When the job is
+sent, expressions see the object with the file's address, name, type and size.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+
+from files import queries, tokens
+
+MEMBER: Final = "file"
+MOST_FILES: Final = 100  # of one payload
+GRACE_SECONDS: Final = 3_600.0  # an address is good for so long after the upstream must have ended
+
+Fault = tuple[str, str]  # JSON pointer, what is wrong there
+Reference = tuple[str, str]  # JSON pointer to the id, the id as it was sent
+
+
+def references(payload: Any) -> list[Reference]:
+    """Every reference in the payload, in its order."""
+    return list(_walk(payload))
+
+
+def faults(tenant_id: int, found: list[Reference]) -> list[Fault]:
+    """What keeps these from being used by the tenant now."""
+    return _faults(tenant_id, found, lock=False) if found else []
+
+
+def refer(tenant_id: int, job_id: UUID, found: list[Reference]) -> list[Fault]:
+    """The job refers to these files from now on, unless something keeps it from that, which is returned.
+
+    Within the transaction of the submit. Locks the files before all else; one that is being deleted or expired meanwhile is
+    waited for, and found gone.
+    """
+    if not found:
+        return []
+    if wrong := _faults(tenant_id, found, lock=True):
+        return wrong
+    queries.refer(job_id, sorted(_ids(found)))
+    return []
+
+
+def as_sent(payload: Any, runtime_seconds: float) -> Any:
+    """The payload as expressions see it: references with `url`, `name`, `content_type`, `size`.
+
+    `url` is good until the upstream must have ended and an hour longer; null without PUBLIC_URL. What is not there any more
+    stays a bare reference, so that `references` of what is returned tells whether it may be sent.
+    """
+    if not (found := references(payload)):
+        return payload
+    files = queries.by_ids(sorted(_ids(found)))
+    seen = {}
+    for _pointer, text in found:
+        if (row := files.get(UUID(text))) is None:
+            continue
+        seen[text] = {
+            MEMBER: text,
+            "url": _address(row["id"], runtime_seconds + GRACE_SECONDS),
+            **{name: row[name] for name in ("name", "content_type", "size")},
+        }
+    return _replaced(payload, seen)
+
+
+def _address(file_id: UUID, seconds: float) -> str | None:
+    if not settings.PUBLIC_URL:
+        return None
+    return f"{settings.PUBLIC_URL}/v1/files/{file_id}/content?token={tokens.token(file_id, seconds)}"
+
+
+def _faults(tenant_id: int, found: list[Reference], lock: bool) -> list[Fault]:
+    if len(found) > MOST_FILES:
+        return [(found[MOST_FILES][0], f"a payload may refer to {MOST_FILES} files")]
+    wrong = [(pointer, "must be the id of a file") for pointer, text in found if not _is_id(text)]
+    if wrong:
+        return wrong
+    usable = queries.usable(tenant_id, sorted(_ids(found)), lock)
+    for pointer, text in found:
+        row = usable.get(UUID(text))
+        if row is None or not row["lasts"]:
+            wrong.append((pointer, "there is no such file" if row is None else "the file has expired"))
+    return wrong
+
+
+def _ids(found: Iterable[Reference]) -> set[UUID]:
+    return {UUID(text) for _pointer, text in found}
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get(MEMBER), str)
+
+
+def _walk(payload: Any) -> Iterator[Reference]:
+    """Without recursion; as deep as a body may be."""
+    todo: list[tuple[Any, str]] = [(payload, "/payload")]
+    while todo:
+        value, pointer = todo.pop()
+        if _is_reference(value):
+            yield f"{pointer}/{MEMBER}", value[MEMBER]
+        elif isinstance(value, dict):
+            names = ((name, name.replace("~", "~0").replace("/", "~1")) for name in value)
+            todo += reversed([(value[name], f"{pointer}/{escaped}") for name, escaped in names])
+        elif isinstance(value, list):
+            todo += reversed([(item, f"{pointer}/{place}") for place, item in enumerate(value)])
+
+
+def _replaced(value: Any, seen: dict[str, Any]) -> Any:
+    if _is_reference(value):
+        return seen.get(value[MEMBER], value)
+    if isinstance(value, dict):
+        return {name: _replaced(item, seen) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, seen) for item in value]
+    return value

@@ -1,0 +1,78 @@
+"""Ended attempts whose results lie behind links yet: due, taken up, fetched, or given up. Fenced by the try's number."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from statemachine.sql import Row, fetch
+
+_LATER = "clock_timestamp() + make_interval(secs => %s)"
+_TAKE = f"""
+WITH due AS (
+    SELECT id FROM jobs_attempt WHERE job_id = ANY(%s) AND fetch_at <= clock_timestamp() AND finished_at IS NULL
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE jobs_attempt a SET fetch_tries = a.fetch_tries + 1, fetch_at = {_LATER} FROM due WHERE a.id = due.id
+RETURNING a.id"""
+_TAKEN = """
+SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.reference, a.links, a.result,
+       a.fetch_tries, j.payload, j.metadata, t.name AS type, t.upstream AS type_upstream, t.max_runtime_ms,
+       tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
+       p.upstream AS pool_upstream
+FROM jobs_attempt a
+JOIN jobs_job j ON j.id = a.job_id
+JOIN jobs_jobtype t ON t.id = j.type_id
+JOIN tenants_tenant tt ON tt.id = j.tenant_id
+JOIN pool_upstreamaccount c ON c.id = a.account_id
+JOIN pool_pool p ON p.id = c.pool_id
+WHERE a.id = ANY(%s) ORDER BY a.id"""
+_OURS = "id = %s AND fetch_tries = %s AND fetch_at IS NOT NULL AND finished_at IS NULL"
+
+
+def owe(links: Mapping[int, Mapping[str, str]]) -> list[Row]:
+    """What these (locked) attempts' results link to is to be fetched, now."""
+    rows = [{"id": attempt_id, "links": dict(by_name)} for attempt_id, by_name in links.items()]
+    return fetch(
+        """UPDATE jobs_attempt a SET links = v.links, fetch_at = clock_timestamp()
+           FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, links jsonb)
+           WHERE a.id = v.id RETURNING a.id, a.job_id, a.fetch_at""",
+        [json.dumps(rows)],
+    )
+
+
+def take(job_ids: Sequence[UUID], seconds: float) -> list[Row]:
+    """Takes up what is due of these jobs, for `seconds`; rows with all that fetching needs."""
+    taken = [row["id"] for row in fetch(_TAKE, [list(job_ids), seconds])]
+    return fetch(_TAKEN, [taken]) if taken else []
+
+
+def renew(attempt_id: int, tries: int, seconds: float) -> bool:
+    """Nobody else takes it up for `seconds`; False: somebody has, or it is over."""
+    return bool(
+        fetch(f"UPDATE jobs_attempt SET fetch_at = {_LATER} WHERE {_OURS} RETURNING id", [seconds, attempt_id, tries])
+    )
+
+
+def again(attempt_id: int, tries: int, seconds: float) -> list[Row]:
+    """It is tried again after `seconds`."""
+    sql = f"UPDATE jobs_attempt SET fetch_at = {_LATER} WHERE {_OURS} RETURNING id, job_id, fetch_at"
+    return fetch(sql, [seconds, attempt_id, tries])
+
+
+def fetched(attempt_id: int, tries: int, result: Any) -> list[Row]:
+    """The result is whole."""
+    return fetch(
+        f"""UPDATE jobs_attempt SET result = %s::jsonb, links = NULL, fetch_at = NULL
+            WHERE {_OURS} RETURNING id, job_id, resource_id, fence""",
+        [json.dumps(result), attempt_id, tries],
+    )
+
+
+def given_up(attempt_id: int, tries: int, code: str, message: str) -> list[Row]:
+    """It was executed, and there is no result: it has failed."""
+    return fetch(
+        f"""UPDATE jobs_attempt SET verdict = 'failed', error_class = '', error_code = %s, error_message = %s,
+                   result = NULL, links = NULL, fetch_at = NULL
+            WHERE {_OURS} RETURNING id, job_id, resource_id, fence""",
+        [code, message, attempt_id, tries],
+    )

@@ -1,0 +1,164 @@
+"""Results that are no JSON, or lie behind links: what an answer carries of them, and where links may lead.
+
+The `result_files` block of a type's upstream: `urls` (CEL: a text, a list of texts, or a map of names to texts), `hosts`
+(beside base_url's own), `max` (bytes of a file), `timeout` (of one).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from yarl import URL
+
+from upstream.answer import Answer
+from upstream.calls import Call, Outcome
+from upstream.expressions import FOLLOW_RESPONSE_NAMES, SUBMIT_NAMES, Expression, ExpressionError, Scope
+from upstream.quantities import duration_ms, size_bytes
+from upstream.spec import Sending, SpecError, optional, sending
+
+DEFAULT_MAX_BYTES: Final = 100_000_000
+DEFAULT_TIMEOUT_MS: Final = 60_000
+MAX_TIMEOUT_MS: Final = 3_600_000
+MOST_LINKS: Final = 50
+LONGEST_LINK: Final = 4_000
+LONGEST_NAME: Final = 100
+ALONE: Final = "file"  # the name of a link that is given as a text
+UNAVAILABLE: Final = "result_unavailable"
+FIELDS: Final = frozenset({"urls", "hosts", "max", "timeout"})
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFiles:
+    """`request`: the headers that base_url's own host is asked with. `hosts`: a port is the scheme's unless it is said."""
+
+    urls: Expression
+    hosts: frozenset[str]
+    max_bytes: int
+    timeout_ms: int
+    request: Sending
+
+
+class LinkRefused(ValueError):
+    """A link leads where nothing may be fetched from."""
+
+
+def compile_result_files(upstream: Mapping[str, Any]) -> ResultFiles | None:
+    """The compiled block of a merged `upstream`, once per content; None: there is none. Raises SpecError."""
+    if upstream.get("result_files") is None:
+        return None
+    return _compiled(json.dumps([upstream.get("headers"), upstream["result_files"]], sort_keys=True, default=str))
+
+
+def host(value: Any) -> str:
+    """A name of `hosts`. Raises ValueError."""
+    if not isinstance(value, str) or not _HOST.fullmatch(value):
+        raise ValueError("is the name of a host, with its port where that is another than usual: cdn.example:8443")
+    return value.lower()
+
+
+def carried(outcome: Outcome, call: Call, scope: Scope, answer: Answer) -> Outcome:
+    """The outcome of an answer with what it carries beside JSON: bytes of another kind, or links to fetch.
+
+    Links that cannot be found in a success leave it without a result: it has failed, whatever it cost.
+    """
+    if outcome.verdict not in ("succeeded", "partial"):
+        return outcome
+    try:
+        block = compile_result_files(call.upstream)
+        if block is not None:
+            scope.set("response", answer.as_value())
+            # Unless the type says what its result is, it is the files: the body would tell of links that end.
+            result = None if outcome.result is answer.body else outcome.result
+            return replace(outcome, result=result, files=links(block, call, scope))
+    except (SpecError, ExpressionError, LinkRefused) as error:
+        problem = f"result_files: {error}"[:300]
+        return replace(outcome, verdict="failed", result=None, error_code=UNAVAILABLE, error_message=problem)
+    if answer.raw and outcome.result is None:
+        return replace(outcome, content=(answer.raw, answer.headers.get("content-type", "")))
+    return outcome
+
+
+def links(block: ResultFiles, call: Call, scope: Scope) -> dict[str, str]:
+    """What `urls` gives, by name. Raises ExpressionError, LinkRefused."""
+    value = block.urls.evaluate(scope)
+    if isinstance(value, str):
+        value = {ALONE: value}
+    elif isinstance(value, list):
+        value = {str(place): link for place, link in enumerate(value)}
+    if not isinstance(value, dict) or not 0 < len(value) <= MOST_LINKS:
+        raise LinkRefused(f"urls is a text, a list or a map of texts, 1 to {MOST_LINKS} of them")
+    for name, link in value.items():
+        if not isinstance(link, str) or not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+            raise LinkRefused("a link is a text, and so is its name")
+        allowed(block, call.base_url, link)
+    return dict(value)
+
+
+def allowed(block: ResultFiles, base_url: str, link: str) -> tuple[URL, bool]:
+    """The address of a link, and whether it is base_url's own, which may see credentials. Raises LinkRefused."""
+    try:
+        url = URL(link, encoded=True)
+        origin = (url.scheme, url.host, url.port)
+        base = URL(base_url)
+    except (ValueError, TypeError):
+        raise LinkRefused("a link is no address") from None
+    if (
+        url.scheme not in _DEFAULT_PORTS
+        or not url.host
+        or url.user
+        or len(link) > LONGEST_LINK
+        or not link.isprintable()
+    ):
+        raise LinkRefused("a link is no address that is fetched")
+    own = origin == (base.scheme, base.host, base.port)
+    usual = url.port == _DEFAULT_PORTS[url.scheme]
+    names = {f"{url.host}:{url.port}", url.host if usual else ""}
+    if not own and not names & block.hosts:
+        raise LinkRefused(f"the host {url.host} is neither base_url's nor one of hosts")
+    return url, own
+
+
+@lru_cache(maxsize=1024)
+def _compiled(key: str) -> ResultFiles:
+    headers, block = json.loads(key)
+    if not isinstance(block, dict):
+        raise SpecError("result_files", f"is a map with some of {', '.join(sorted(FIELDS))}")
+    if unknown := sorted(set(block) - FIELDS):
+        raise SpecError(f"result_files.{unknown[0]}", f"is not known; known are {', '.join(sorted(FIELDS))}")
+    urls = optional("result_files", block, "urls", FOLLOW_RESPONSE_NAMES)
+    if urls is None:
+        raise SpecError("result_files.urls", "is required: where the links stand in the answer")
+    request = Sending(**sending("result_files", {"path": "'/'"}, headers, SUBMIT_NAMES, method="GET"))
+    return ResultFiles(urls, _hosts(block), _max_bytes(block), _timeout_ms(block), request)
+
+
+def _hosts(block: Mapping[str, Any]) -> frozenset[str]:
+    hosts = block.get("hosts") or []
+    if not isinstance(hosts, list):
+        raise SpecError("result_files.hosts", "is a list")
+    try:
+        return frozenset(host(name) for name in hosts)
+    except ValueError as error:
+        raise SpecError("result_files.hosts", str(error)) from None
+
+
+def _max_bytes(block: Mapping[str, Any]) -> int:
+    try:
+        return DEFAULT_MAX_BYTES if block.get("max") is None else size_bytes(block["max"])
+    except ValueError as error:
+        raise SpecError("result_files.max", str(error)) from None
+
+
+def _timeout_ms(block: Mapping[str, Any]) -> int:
+    try:
+        timeout = DEFAULT_TIMEOUT_MS if block.get("timeout") is None else duration_ms(block["timeout"])
+    except ValueError as error:
+        raise SpecError("result_files.timeout", str(error)) from None
+    if not 0 < timeout <= MAX_TIMEOUT_MS:
+        raise SpecError("result_files.timeout", "must be more than 0 and at most 1h")
+    return timeout
