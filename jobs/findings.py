@@ -181,7 +181,10 @@ class Finding:
             return None
         if self.kind == "lost":
             return 0
-        return pause_ms(row["retry"], row["sendings"] - 1) if way == "submit" else inquiry.FIRST_FIND_MS
+        if way != "submit":
+            return inquiry.FIRST_FIND_MS
+        # A repeat that is told to wait waits: the few that are left must not be spent while all are refused.
+        return max(pause_ms(row["retry"], row["sendings"] - 1), min(self.outcome.retry_after_ms or 0, LONGEST_REST_MS))
 
     @property
     def taken(self) -> bool:

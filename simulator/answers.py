@@ -42,6 +42,18 @@ def task_body(execution: Execution) -> dict[str, Any]:
     }
 
 
+def running_body(execution: Execution) -> dict[str, Any]:
+    """News that are old: as if it still ran."""
+    news = {"id": execution.id, "status": "running", "progress": 0.5}
+    return {**news, "output": None, "units": None, "error": None}
+
+
+def exists_answer(execution: Execution) -> web.Response:
+    """To a key that has its work already, by a provider that tells its name and nothing more."""
+    error = {"code": "exists", "message": "this key has its work already"}
+    return json_answer({"id": execution.id, "error": error}, 409)
+
+
 def shown_units(execution: Execution) -> Any:
     """What we say it cost, which a fault may falsify; the book keeps the truth."""
     usage = execution.fault.bad_usage

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from simulator.answers import task_body
+from simulator.answers import running_body, task_body
 from simulator.executions import Execution
 
 TIMEOUT_SECONDS = 5.0
@@ -40,8 +40,7 @@ class Callbacks:
         for _ in range(fault.dup_callback):
             await self._post(execution.ask.callback_url, task_body(execution))
         if fault.out_of_order:
-            news = {"id": execution.id, "status": "running", "progress": 0.5, "output": None, "units": None}
-            await self._post(execution.ask.callback_url, news)
+            await self._post(execution.ask.callback_url, running_body(execution))
 
     async def _post(self, url: str, body: dict[str, Any]) -> None:
         if self._client is None:

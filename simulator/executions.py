@@ -45,6 +45,8 @@ class Execution:
     billed: float = 0.0
     repeats: int = 0
     polls: int = 0
+    stale_polls: int = 0
+    finds: int = 0
     cancel_requested: bool = False
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     callback_task: asyncio.Task[None] | None = None

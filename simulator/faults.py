@@ -54,8 +54,14 @@ class Fault:
     out_of_order: bool = False
     poll_404: int = 0
     hang_poll: float = 0.0
+    lose_poll: int = 0
+    stale_poll: int = 0
+    lose_find: int = 0
+    find_late: float = 0.0
+    exists: bool = False
     cancel_slow: float = 0.0
     cancel_ignored: bool = False
+    lose_cancel: bool = False
 
     @property
     def duration_seconds(self) -> float | None:
@@ -201,6 +207,12 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "out_of_order": _switch,
     "poll_404": _whole,
     "hang_poll": seconds,
+    "lose_poll": _whole,
+    "stale_poll": _whole,
+    "lose_find": _whole,
+    "find_late": seconds,
+    "exists": _switch,
     "cancel_slow": seconds,
     "cancel_ignored": _switch,
+    "lose_cancel": _switch,
 }

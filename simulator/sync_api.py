@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from simulator.answers import json_answer, leave_unanswered, lose_or_spoil, refusing, result_body, result_status
+from simulator.answers import (
+    exists_answer,
+    json_answer,
+    leave_unanswered,
+    lose_or_spoil,
+    refusing,
+    result_body,
+    result_status,
+)
 from simulator.authentication import account_of, key_of
 from simulator.provider import Provider
 from simulator.times import now
@@ -25,6 +33,8 @@ class SyncApi:
         account = account_of(self.provider, request, "run")
         taken = self.provider.take(account, "run", key_of(request), await request.read())
         execution, fault = taken.execution, taken.fault
+        if taken.repeat and execution.fault.exists:
+            return exists_answer(execution)
         if await leave_unanswered(request, fault):
             return web.Response()
         await execution.finished()

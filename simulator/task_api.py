@@ -7,11 +7,21 @@ import asyncio
 from aiohttp import web
 
 from simulator.accounts import Account
-from simulator.answers import json_answer, leave_unanswered, lose_or_spoil, refusing, task_body
+from simulator.answers import (
+    exists_answer,
+    hang_up,
+    json_answer,
+    leave_unanswered,
+    lose_or_spoil,
+    refusing,
+    running_body,
+    task_body,
+)
 from simulator.authentication import account_of, key_of
 from simulator.executions import Execution
 from simulator.provider import Provider
 from simulator.refusals import Refused
+from simulator.times import now
 
 
 class TaskApi:
@@ -30,6 +40,8 @@ class TaskApi:
         account = account_of(self.provider, request, "task")
         taken = self.provider.take(account, "task", key_of(request), await request.read())
         execution, fault = taken.execution, taken.fault
+        if taken.repeat and execution.fault.exists:
+            return exists_answer(execution)
         if fault.early_callback:
             await execution.finished()
             if execution.callback_task is not None:
@@ -49,6 +61,11 @@ class TaskApi:
             await asyncio.sleep(execution.fault.hang_poll)
         if execution.polls <= execution.fault.poll_404:
             raise Refused(404, "not_found", "no such task (a fault)")
+        if execution.polls <= execution.fault.lose_poll:
+            hang_up(request)
+        if execution.ended_at is not None and execution.stale_polls < execution.fault.stale_poll:
+            execution.stale_polls += 1
+            return json_answer(running_body(execution))
         return json_answer(task_body(execution))
 
     async def find(self, request: web.Request) -> web.StreamResponse:
@@ -56,8 +73,11 @@ class TaskApi:
         account = self._caller(request, "find")
         self.provider.book.counts["finds"] += 1
         execution = account.by_key.get(request.query.get("key", ""))
-        if execution is None:
+        if execution is None or now() - execution.accepted_at < execution.fault.find_late:
             raise Refused(404, "not_found", "this key was never seen")
+        execution.finds += 1
+        if execution.finds <= execution.fault.lose_find:
+            hang_up(request)
         return json_answer(task_body(execution))
 
     async def cancel(self, request: web.Request) -> web.StreamResponse:
@@ -65,6 +85,8 @@ class TaskApi:
         if execution.ended_at is not None:
             return json_answer(task_body(execution), 200 if execution.outcome == "cancelled" else 409)
         self.provider.cancel(execution)
+        if execution.fault.lose_cancel:
+            hang_up(request)
         return json_answer(task_body(execution), 202 if execution.ended_at is None else 200)
 
     def _execution(self, request: web.Request) -> Execution:

@@ -92,6 +92,7 @@ def _header(name: str, value: Any) -> str | None:
 
 def _json(value: Any) -> bytes:
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        # Maps come out of CEL in an order of chance, and an upstream that deduplicates may refuse a key with another body.
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, sort_keys=True).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ExpressionError(f"the body cannot be written as JSON: {error}") from None

@@ -112,6 +112,13 @@ def test_an_early_hint_is_followed_as_soon_as_the_answer_is_there() -> None:
     assert [poll.action for poll in asking.verify([job.pk], HOLDER)] == ["poll"]
 
 
+def test_an_early_hint_is_followed_as_soon_as_the_answer_is_known_to_be_lost() -> None:
+    job, flight = told_job(polled=True)
+    assert tell(address_of(job), DONE_BODY) == 204
+    factories.learn(flight, factories.CUT)
+    assert [poll.action for poll in asking.verify([job.pk], HOLDER)] == ["poll"]
+
+
 def test_a_hint_tells_the_reference_of_a_lost_answer() -> None:
     job, flight = told_job(polled=True)
     factories.learn(flight, factories.CUT)

@@ -68,6 +68,17 @@ def test_a_doubted_attempt_is_not_sent_again_before_its_pause() -> None:
     assert db.everything() == before
 
 
+def test_a_repeat_that_is_told_to_wait_waits_that_long() -> None:
+    job, flight = flying(idempotent=True)
+    factories.learn(flight, factories.CUT)
+    busy = Outcome(over=False, verdict="unknown", error_class="busy", status=429, retry_after_ms=60_000)
+    factories.learn(verify_until_sent(job), busy)
+    db.let_time_pass(55)
+    assert asking.verify([job.pk], HOLDER) == []
+    db.let_time_pass(6)
+    assert [flight.action for flight in asking.verify([job.pk], HOLDER)] == ["submit"]
+
+
 def test_sendings_are_bounded_then_max_runtime_is_waited_out_then_the_outcome_stays_unknown() -> None:
     job, flight = flying(idempotent=True)
     for sending in range(2, SENDINGS + 1):

@@ -157,6 +157,51 @@ def test_polls_can_say_404_or_hang(declare, simulator):
         caller.call("GET", f"/tasks/{slow}", timeout=0.05)
 
 
+def test_polls_can_be_cut_or_behind_the_times(declare, simulator):
+    caller = declare()
+    task = submit(caller, {"latency_ms": 1, "sim": {"lose_poll": 1, "stale_poll": 1}})
+    caller.wait_until(running=0)
+    with pytest.raises(httpx.RemoteProtocolError):
+        poll(caller, task)
+    # The cut one was the first after the end, too.
+    assert poll(caller, task)["status"] == "done"
+    stale = submit(caller, {"latency_ms": 1, "sim": {"stale_poll": 1}})
+    caller.wait_until(running=0)
+    assert [poll(caller, stale)["status"] for _ in range(2)] == ["running", "done"]
+
+
+def test_finds_can_be_cut_or_late(declare, simulator):
+    caller = declare()
+    submit(caller, {"sim": {"lose_find": 1}}, "job.a1")
+    with pytest.raises(httpx.RemoteProtocolError):
+        caller.call("GET", "/tasks/any?key=job.a1")
+    assert caller.call("GET", "/tasks/any?key=job.a1").status_code == 200
+    caller.wait_until(running=0)
+    submit(caller, {"sim": {"find_late": "200ms"}}, "job.a2")
+    assert caller.call("GET", "/tasks/any?key=job.a2").status_code == 404
+    time.sleep(0.2)
+    assert caller.call("GET", "/tasks/any?key=job.a2").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/run", "/tasks"])
+def test_a_known_key_can_be_refused_with_the_name_of_its_work(declare, simulator, path):
+    caller = declare()
+    body = {"sim": {"exists": True}}
+    first = caller.call("POST", path, body, "job.a1")
+    again = caller.call("POST", path, body, "job.a1")
+    assert (again.status_code, again.json()["id"]) == (409, first.json()["id"])
+    assert again.json()["error"]["code"] == "exists"
+    assert simulator.report()["executions"] == 1
+
+
+def test_the_answer_to_a_cancel_can_be_lost(declare, simulator):
+    caller = declare()
+    task = submit(caller, {"seconds": 60, "sim": {"lose_cancel": True}})
+    with pytest.raises(httpx.RemoteProtocolError):
+        caller.call("DELETE", f"/tasks/{task}")
+    assert poll(caller, task)["status"] == "cancelled"
+
+
 def test_a_status_can_be_a_strange_word_and_an_id_empty(declare, simulator):
     caller = declare()
     assert submit(caller, {"sim": {"empty_id": True, "status_word": "ripe"}}, "job.a1") == ""

@@ -61,11 +61,19 @@ def test_a_call_is_sent_as_declared(provider: Provider) -> None:
     assert "authorization" not in headers
 
 
+def test_each_sending_of_a_key_has_the_same_body_to_the_letter(provider: Provider) -> None:
+    names = [f"n{number}" for number in range(20)]
+    body = "{" + ", ".join(f"'{name}': payload" for name in names) + "}"
+    call = make_call(provider.url, body=body, payload=dict.fromkeys(names, 1))
+    submit(*[call] * 5, repeat=True)
+    assert len({sent["body"] for sent in provider.requests}) == 1
+
+
 def test_defaults_post_the_payload_with_the_pools_headers(provider: Provider) -> None:
     [found] = submit(make_call(provider.url, payload={"n": 2**100, "f": 2.0}))
     [sent] = provider.requests
     assert (sent["method"], sent["target"]) == ("POST", "/run")
-    assert sent["body"] == b'{"n":1267650600228229401496703205376,"f":2.0}'
+    assert sent["body"] == b'{"f":2.0,"n":1267650600228229401496703205376}'
     assert sent["headers"]["authorization"] == "Bearer k3y"
     assert sent["headers"]["idempotency-key"] == "d/1"
     assert (found.over, found.verdict, found.status) == (True, "succeeded", 200)
