@@ -16,7 +16,7 @@ from upstream.ways import ASK_TIMEOUT_MS
 SENDING_FIELDS: Final = frozenset({"method", "path", "headers", "body", "timeout"})
 MEANINGS: Final = ("running", "success", "partial", "failed", "progress", "result", "units", "cost", "error")
 POLL_FIELDS: Final = SENDING_FIELDS | {"every", "fallback", *MEANINGS}
-FIND_FIELDS: Final = SENDING_FIELDS | {"after", "missing", "reference", *MEANINGS}
+FIND_FIELDS: Final = SENDING_FIELDS | {"after", "every", "missing", "reference", *MEANINGS}
 CANCEL_FIELDS: Final = SENDING_FIELDS | {"success"}
 CALLBACK_FIELDS: Final = frozenset({"confirm", "reference", *MEANINGS})
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from upstream.quantities import duration_ms
 
-EVERY_MS: Final = 5_000  # between two polls of one task
+EVERY_MS: Final = 5_000  # between two polls of one task, or finds where none is declared
 FALLBACK_MS: Final = 30_000  # the same where the upstream tells us
 FIND_AFTER_MS: Final = 5_000  # since it was sent: an earlier "there is none" is not believed
 ASK_TIMEOUT_MS: Final = 10_000
@@ -30,7 +30,7 @@ class Ways:
     confirms: bool
     poll_needs_reference: bool
     cancel_needs_reference: bool
-    every_ms: int
+    every_ms: int  # between two askings
     find_after_ms: int
     timeout_ms: int  # of the longest of poll, find and cancel
 
@@ -55,7 +55,7 @@ def _ways(key: str) -> Ways:
         confirms=bool(poll) and blocks["callback"].get("confirm") is not False,
         poll_needs_reference=_needs_reference(poll),
         cancel_needs_reference=_needs_reference(blocks["cancel"]),
-        every_ms=_ms(poll, "fallback", FALLBACK_MS) if told else _ms(poll, "every", EVERY_MS),
+        every_ms=_ms(poll, "fallback", FALLBACK_MS) if told else _ms(poll or blocks["find"], "every", EVERY_MS),
         find_after_ms=_ms(blocks["find"], "after", FIND_AFTER_MS),
         timeout_ms=max(_ms(blocks[name], "timeout", ASK_TIMEOUT_MS) for name in ("poll", "find", "cancel")),
     )

@@ -65,6 +65,7 @@ CANCEL = {**request(FOLLOW_NAMES), **answers(FOLLOW_RESPONSE_NAMES, "success")}
 FIND = {
     **request(FOLLOW_NAMES),
     "after": Field(duration()),
+    "every": Field(duration(100)),
     **answers(FOLLOW_RESPONSE_NAMES, "missing", "running", "success", "partial", "failed"),
     **answers(FOLLOW_RESPONSE_NAMES, "progress", "result", "units", "cost", "error", "reference"),
 }
