@@ -57,7 +57,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], dict[str, Any], str]] = [
     (compile_poll, {"poll": POLL, "headers": {"X": "response"}}, "headers.X"),
     (compile_find, {"poll": POLL}, "find"),
     (compile_find, {"find": {}}, "find.path"),
-    (compile_find, {"find": {"path": "'/'", "every": "5s"}}, "find.every"),
+    (compile_find, {"find": {"path": "'/'", "fallback": "5s"}}, "find.fallback"),
     (compile_find, {"find": {"path": "'/'", "missing": "1 +"}}, "find.missing"),
     (compile_find, {"find": {"path": "'/'"}, "poll": {"success": "x"}}, "poll.success"),
     (compile_cancel, {}, "cancel"),
