@@ -25,7 +25,7 @@ def execute(cursor: Any, sql: str, parameters: Parameters = ()) -> None:
     """Runs `sql` (placeholders as psycopg2 writes them) on Django's `cursor`, prepared by its connection."""
     statement = _statement(sql)
     values = statement.values(parameters)
-    if not settings.PREPARED_STATEMENTS or any(_untyped(value) for value in values):
+    if not _can_be_prepared(values):
         # Without parameters psycopg2 must not look for placeholders: a LIKE has percent signs of its own.
         cursor.execute(sql, parameters or None)
         return
@@ -39,10 +39,12 @@ def execute_together(cursor: Any, statements: Sequence[tuple[str, Sequence[Any]]
     Where no transaction is open they are one by themselves, committed before the answer is sent (PostgreSQL,
     "Multiple Statements in a Simple Query"); each has a snapshot of its own. Placeholders are all `%s`.
     """
-    if settings.PREPARED_STATEMENTS:
-        for sql, _ in statements:
+    texts = []
+    for sql, values in statements:
+        if _can_be_prepared(values):
             _prepare(cursor, _statement(sql))
-    texts = [_statement(sql).call if settings.PREPARED_STATEMENTS else sql for sql, _ in statements]
+            sql = _statement(sql).call  # noqa: PLW2901  what is sent instead
+        texts.append(sql)
     cursor.execute("; ".join(texts), [value for _, values in statements for value in values])
 
 
@@ -77,6 +79,10 @@ class _Statement:
 @lru_cache(maxsize=512)
 def _statement(sql: str) -> _Statement:
     return _Statement(sql)
+
+
+def _can_be_prepared(values: Sequence[Any]) -> bool:
+    return settings.PREPARED_STATEMENTS and not any(_untyped(value) for value in values)
 
 
 def _untyped(value: Any) -> bool:
