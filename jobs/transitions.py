@@ -14,18 +14,19 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import affording, closing, fetching, health, journal, replays, telling, turns
+from jobs import affording, closing, fetching, health, journal, replays, turns
 from jobs.alone import row_by_row
+from jobs.entering import enter
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.models import Job
 from jobs.outage import DATABASE_AWAY
-from jobs.queries import ask_budget, attempts, claim, endings, flights, late, postponing
+from jobs.queries import ask_budget, attempts, claim, endings, entering, flights, late, postponing
 from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, cancel_wanted, completion_late
 from jobs.states import JOB, UNKNOWN
 from pool import transitions as sessions
 from pool.states import RESOURCE
-from statemachine.sql import Row, tell
+from statemachine.sql import Row, tell, telling
 
 BATCH = claim.BATCH
 logger = logging.getLogger(__name__)
@@ -39,11 +40,9 @@ def submit(job: Job) -> Job:
     at the balance. Raises IntegrityError when the idempotency key is taken, InsufficientCredits, BudgetExceeded or Paced
     when the price cannot be held; then nothing is stored.
     """
-    with transaction.atomic():
-        tell("submit", lock_timeout="2s")
-        job.save(force_insert=True)
-        _pay(job, paced=True)
-        turns.give(job.pool_id, [job.tenant_id])
+    told, stored = telling("submit", lock_timeout="2s"), entering.insertion(job)
+    enter(job, told, stored, review_seconds=REVIEW_SECONDS, paced=True)
+    entering.inserted(job)
     return job
 
 
@@ -223,8 +222,7 @@ def replay(job_id: UUID, seen: int | None = None) -> Job:
         moved = JOB.take("replay", [row], match=list(row)[1:], columns=replays.NEW_RUN, where=replays.MAY_BEGIN)
         job = replays.begun(job_id, bool(moved), seen)
         replays.refer_again(job)
-        _pay(job)
-        turns.give(job.pool_id, [job.tenant_id])
+        enter(job, review_seconds=REVIEW_SECONDS)
     return job
 
 
@@ -238,16 +236,6 @@ def _promote(tenant_ids: Sequence[int], pool_id: int) -> int:
     with transaction.atomic():
         ledger.lock_wallets(tenant_ids)
         return turns.give(pool_id, tenant_ids)
-
-
-def _pay(job: Job, paced: bool = False) -> None:
-    """Holds the price of this run; of a tenant that is not billed only the wallet is locked, for the count that follows."""
-    if job.tenant.billing == job.tenant.Billing.CREDITS:
-        wanted = [ledger.HoldRequest(job.id, job.run, job.price)]
-        if ledger.hold(job.tenant_id, wanted, REVIEW_SECONDS, paced=paced):
-            telling.credits_are_low(job.tenant, job)
-    else:
-        ledger.lock_wallets([job.tenant_id])
 
 
 def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:

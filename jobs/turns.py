@@ -15,7 +15,7 @@ from statemachine.sql import Row, fetch
 
 def give(pool_id: int, tenant_ids: Sequence[int]) -> int:
     """Gives turns to the next jobs of these tenants, whose wallets the caller has locked. Returns how many."""
-    rows = [row for room in line.room(pool_id, tenant_ids) for row in line.give_turns(pool_id, room)]
+    rows = line.give_turns(pool_id, tenant_ids)
     announce("promote", rows)
     return len(rows)
 

@@ -18,19 +18,41 @@ _NAMED = re.compile(r"%\((\w+)\)s")
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
-def execute(cursor: Any, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> None:
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+def execute(cursor: Any, sql: str, parameters: Parameters = ()) -> None:
     """Runs `sql` (placeholders as psycopg2 writes them) on Django's `cursor`, prepared by its connection."""
     statement = _statement(sql)
-    values = [parameters[name] for name in statement.order] if isinstance(parameters, Mapping) else list(parameters)
-    if not settings.PREPARED_STATEMENTS or any(_untyped(value) for value in values):
+    values = statement.values(parameters)
+    if not _can_be_prepared(values):
         # Without parameters psycopg2 must not look for placeholders: a LIKE has percent signs of its own.
         cursor.execute(sql, parameters or None)
         return
+    _prepare(cursor, statement)
+    cursor.execute(statement.call, values)
+
+
+def execute_together(cursor: Any, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+    """Runs the statements in one message, prepared; the cursor has what the last one returns.
+
+    Where no transaction is open they are one by themselves, committed before the answer is sent (PostgreSQL,
+    "Multiple Statements in a Simple Query"); each has a snapshot of its own. Placeholders are all `%s`.
+    """
+    texts = []
+    for sql, values in statements:
+        if _can_be_prepared(values):
+            _prepare(cursor, _statement(sql))
+            sql = _statement(sql).call  # noqa: PLW2901  what is sent instead
+        texts.append(sql)
+    cursor.execute("; ".join(texts), [value for _, values in statements for value in values])
+
+
+def _prepare(cursor: Any, statement: "_Statement") -> None:
     known = _prepared.setdefault(connection.connection, set())
     if statement.name not in known:
         cursor.execute(f"PREPARE {statement.name} AS {statement.text}")
         known.add(statement.name)
-    cursor.execute(f"EXECUTE {statement.name}{statement.call}", values)
 
 
 class _Statement:
@@ -47,12 +69,20 @@ class _Statement:
             parts = sql.split("%s")
             self.text = parts[0] + "".join(f"${number}{part}" for number, part in enumerate(parts[1:], 1))
         self.name = "berth_" + hashlib.sha256(sql.encode()).hexdigest()[:16]
-        self.call = f"({', '.join(['%s'] * count)})" if count else ""
+        self.call = f"EXECUTE {self.name}" + (f"({', '.join(['%s'] * count)})" if count else "")
+
+    def values(self, parameters: Parameters) -> list[Any]:
+        """The parameters in the order of the placeholders."""
+        return [parameters[name] for name in self.order] if isinstance(parameters, Mapping) else list(parameters)
 
 
 @lru_cache(maxsize=512)
 def _statement(sql: str) -> _Statement:
     return _Statement(sql)
+
+
+def _can_be_prepared(values: Sequence[Any]) -> bool:
+    return settings.PREPARED_STATEMENTS and not any(_untyped(value) for value in values)
 
 
 def _untyped(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 BEFORE = "credits/migrations/functions_0005"
 FUNCTIONS = "credits/migrations/functions_0009"
+LINE = "jobs/migrations/functions_0011"
 
 FAULTS: dict[str, list[tuple[str, str, str]]] = {
     f"{FUNCTIONS}/place_holds.sql": [
@@ -128,6 +129,17 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
     f"{BEFORE}/expire_due.sql": [
         ("a sweep waits for busy wallets", "FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),
     ],
+    f"{LINE}/enter.sql": [
+        ("a refused submit is stored", "IF held.refused IS NOT NULL THEN", "IF false THEN"),
+        ("a submit keeps a hold that is not its own", "ELSIF held.placed_runs = 0 THEN", "ELSIF false THEN"),
+        ("that little is left is told after the commit", "ELSIF low AND NOT tells THEN", "ELSIF false THEN"),
+        ("those who pay nothing are counted without a lock", "FOR NO KEY UPDATE;", ";"),
+    ],
+    f"{LINE}/give_turns.sql": [
+        ("a window counts nobody", "- count(j.id) FILTER (WHERE j.state = 'pending'),", ","),
+        ("a cap counts nobody", "t.max_running) - count(j.id), 100)", "t.max_running), 100)"),
+        ("whoever gives turns waits for jobs that others hold", "FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),
+    ],
     "credits/migrations/0004_lots.py": [
         (
             "refunds are not added up",
@@ -239,7 +251,10 @@ FAULTS: dict[str, list[tuple[str, str, str]]] = {
 }
 
 # Where the tests of a file stand that is not of the credits.
+_LINE_TESTS = tuple(f"tests/jobs/test_{name}.py" for name in ("entering", "line", "cap", "races"))
 TESTS = {
+    f"{LINE}/enter.sql": _LINE_TESTS,
+    f"{LINE}/give_turns.sql": _LINE_TESTS,
     "jobs/closing.py": ("tests/jobs/test_usage.py", "tests/jobs/test_affording.py"),
     "credits/reviews.py": ("tests/credits/test_reviews.py", "tests/jobs/test_reviews.py"),
     "jobs/queries/reviews.py": ("tests/jobs/test_reviews.py",),

@@ -1,9 +1,10 @@
 """`python -m bench.ledger.hot_tenant`: what one tenant can submit while 16 connections submit for it at once.
 
-Twice in one run, against one durable Postgres: by the ledger's own function (the job and its hold are inserted, then the
-busy row is locked by the update that checks it), and by a version kept here that locks the busy row first, as one would
-write it by hand. Both write the same rows and wait for the disk. Rounds alternate, so that a slow minute meets both, and the
-median counts. It needs idle cores: where the processor is the limit, the lock is not, and the ratio falls.
+Twice in one run, against one durable Postgres: as Berth does (one message, which is a transaction: the job is inserted, then
+`jobs_enter` holds its price, whose update of the busy row is its lock, and gives turns), and by a version kept here that
+locks the busy row first and then goes statement by statement, as one would write it by hand. Both prepare their
+statements, write the same rows and wait for the disk. Rounds alternate, so that a slow minute meets both, and the median
+counts. It needs idle cores: where the processor is the limit, the lock is not, and the ratio falls.
 """
 
 import argparse
@@ -17,68 +18,94 @@ from uuid import uuid4
 
 import psycopg2
 
+from bench.ledger.filling import give_defaults
 from bench.ledger.server import serve
 
 LEAST_RATIO = 1.7
 AMOUNT = 10
-JOB_TABLE = "CREATE TABLE bench_job (id uuid PRIMARY KEY, tenant_id bigint, payload jsonb, created_at timestamptz)"
-JOB = "INSERT INTO bench_job VALUES (%s, %s, '{\"pages\": 1}', now())"
-GRANT = """
-SELECT credits_fund_lot(%s, (SELECT id FROM credits_account WHERE kind = 'issuer'), 1000000000000, 'grant:bench',
+WORLD = """
+INSERT INTO tenants_tenant (id, name, share) VALUES (%(tenant)s, 'tenant', 1);
+INSERT INTO pool_pool (id, name, "order", "window") VALUES (1, 'pool', 'fair', 10);
+INSERT INTO jobs_jobtype (id, name, pool_id, price, max_runtime_ms) VALUES (1, 'type', 1, '10', 1000);
+SELECT credits_fund_lot(%(account)s, (SELECT id FROM credits_account WHERE kind = 'issuer'), 1000000000000, 'grant:bench',
                         'grant_paid', 'paid', 50, NULL, NULL, NULL)
 """
-OURS = "SELECT placed_runs FROM credits_place_holds(%s, ARRAY[%s::uuid], ARRAY[1], ARRAY[%s::bigint], 86400, false)"
-
-LOCK = """
-SELECT b.account_id, b.posted - b.held + least(b.credit_limit, -b.hard_floor) FROM credits_balance b
-JOIN credits_account a ON a.id = b.account_id
-WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = %s FOR NO KEY UPDATE OF b
-"""
-INSERT_HOLD = """
-INSERT INTO credits_hold (account_id, job_id, run, amount, review_at)
-VALUES (%s, %s, 1, %s, now() + interval '1 day') RETURNING id
-"""
-LOT = """
-SELECT id FROM credits_lot WHERE account_id = %s AND NOT spent AND remaining - reserved >= %s
-ORDER BY priority, expires_at NULLS LAST, category = 'paid', id LIMIT 1
-"""
-INSERT_PART = "INSERT INTO credits_holdlot (hold_id, lot_id, amount) VALUES (%s, %s, %s)"
-RESERVE = "UPDATE credits_lot SET reserved = reserved + %s WHERE id = %s"
-UPDATE_BALANCE = "UPDATE credits_balance SET held = held + %s, version = version + 1 WHERE account_id = %s"
+# Name → types of the parameters, and the statement. Those of both, then those of each.
+STATEMENTS = {
+    "told": (
+        "",
+        """SELECT set_config('berth.cause', 'submit', true), set_config('berth.actor', 'bench', true),
+                  set_config('lock_timeout', '2s', true)""",
+    ),
+    "job": (
+        "uuid, bigint, bigint",
+        """INSERT INTO jobs_job (id, tenant_id, type_id, pool_id, state, run, version, payload, weight, price, idempotency_key)
+           VALUES ($1, $2, 1, 1, 'pending', 1, 1, '{"pages": 1}', 1, $3, $1)""",
+    ),
+    "enter": ("uuid, bigint, bigint", "SELECT given FROM jobs_enter($1, 1, $2, 1, $3, 86400, true, false)"),
+    "lock": (
+        "bigint",
+        """SELECT b.account_id, b.posted - b.held + least(b.credit_limit, -b.hard_floor) FROM credits_balance b
+           JOIN credits_account a ON a.id = b.account_id
+           WHERE a.ledger = 'tenant' AND a.kind = 'wallet' AND a.owner_id = $1 FOR NO KEY UPDATE OF b""",
+    ),
+    "hold": (
+        "bigint, uuid, bigint",
+        """INSERT INTO credits_hold (account_id, job_id, run, amount, review_at)
+           VALUES ($1, $2, 1, $3, now() + interval '1 day') RETURNING id""",
+    ),
+    "lot": (
+        "bigint, bigint",
+        """SELECT id FROM credits_lot WHERE account_id = $1 AND NOT spent AND remaining - reserved >= $2
+           ORDER BY priority, expires_at NULLS LAST, category = 'paid', id LIMIT 1""",
+    ),
+    "part": ("bigint, bigint, bigint", "INSERT INTO credits_holdlot (hold_id, lot_id, amount) VALUES ($1, $2, $3)"),
+    "reserve": ("bigint, bigint", "UPDATE credits_lot SET reserved = reserved + $1 WHERE id = $2"),
+    "balance": (
+        "bigint, bigint",
+        "UPDATE credits_balance SET held = held + $1, version = version + 1 WHERE account_id = $2",
+    ),
+    "turns": ("bigint", "SELECT id FROM jobs_give_turns(1, ARRAY[$1])"),
+}
 
 Submit = Callable[[Any, int], None]
 
 
-def ours(cursor: Any, tenant: int) -> None:
+def ours(connection: Any, tenant: int) -> None:
+    """A refusal would raise."""
     job = str(uuid4())
-    cursor.execute(JOB, (job, tenant))
-    cursor.execute(OURS, (tenant, job, AMOUNT))
-    if cursor.fetchone()[0] != 1:
-        raise RuntimeError("the hold was refused")
+    with connection.cursor() as cursor:
+        cursor.execute("EXECUTE told; EXECUTE job(%s, %s, %s); EXECUTE enter(%s, %s, %s)", (job, tenant, AMOUNT) * 2)
 
 
-def lock_first(cursor: Any, tenant: int) -> None:
+def lock_first(connection: Any, tenant: int) -> None:
     job = str(uuid4())
-    cursor.execute(LOCK, (tenant,))
-    account, available = cursor.fetchone()
-    if available < AMOUNT:
-        raise RuntimeError("the hold was refused")
-    cursor.execute(JOB, (job, tenant))
-    cursor.execute(INSERT_HOLD, (account, job, AMOUNT))
-    (hold,) = cursor.fetchone()
-    cursor.execute(LOT, (account, AMOUNT))
-    (lot,) = cursor.fetchone()
-    cursor.execute(INSERT_PART, (hold, lot, AMOUNT))
-    cursor.execute(RESERVE, (AMOUNT, lot))
-    cursor.execute(UPDATE_BALANCE, (AMOUNT, account))
+    with connection.cursor() as cursor:
+        cursor.execute("BEGIN; EXECUTE told; EXECUTE lock(%s)", (tenant,))
+        account, available = cursor.fetchone()
+        if available < AMOUNT:
+            raise RuntimeError("the hold was refused")
+        cursor.execute("EXECUTE job(%s, %s, %s)", (job, tenant, AMOUNT))
+        cursor.execute("EXECUTE hold(%s, %s, %s)", (account, job, AMOUNT))
+        (hold,) = cursor.fetchone()
+        cursor.execute("EXECUTE lot(%s, %s)", (account, AMOUNT))
+        (lot,) = cursor.fetchone()
+        cursor.execute("EXECUTE part(%s, %s, %s)", (hold, lot, AMOUNT))
+        cursor.execute("EXECUTE reserve(%s, %s)", (AMOUNT, lot))
+        cursor.execute("EXECUTE balance(%s, %s)", (AMOUNT, account))
+        cursor.execute("EXECUTE turns(%s)", (tenant,))
+        cursor.execute("COMMIT")
 
 
 def client(url: str, tenant: int, submit: Submit, until: float, told: Any) -> None:
     """Submits until then, and tells how often."""
     connection, count = psycopg2.connect(url), 0
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        for name, (types, statement) in STATEMENTS.items():
+            cursor.execute(f"PREPARE {name}{types and f'({types})'} AS {statement}")
     while time.monotonic() < until:
-        with connection, connection.cursor() as cursor:
-            submit(cursor, tenant)
+        submit(connection, tenant)
         count += 1
     connection.close()
     told.put(count)
@@ -110,8 +137,8 @@ def main() -> int:
         setup = psycopg2.connect(server.url)
         setup.autocommit = True
         with setup.cursor() as cursor:
-            cursor.execute(JOB_TABLE)
-            cursor.execute(GRANT, (account,))
+            give_defaults(cursor)
+            cursor.execute(WORLD, {"tenant": tenant, "account": account})
         rates: dict[str, list[float]] = {"ours": [], "lock first": []}
         for _ in range(options.rounds):
             for name, submit in (("ours", ours), ("lock first", lock_first)):

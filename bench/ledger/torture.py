@@ -54,7 +54,8 @@ SELECT count(*) FROM credits_close_holds(%(jobs)s::uuid[], %(runs)s, %(actuals)s
 """
 REFUND = """
 SELECT credits_fund_lot(t.debit_id, t.credit_id, %(amount)s, %(key)s, 'refund', 'paid', 50, NULL, t.hold_id, t.id)
-FROM credits_hold h JOIN credits_transfer t ON t.op_key = 'settle:' || h.id WHERE h.job_id = %(job)s::uuid
+FROM credits_hold h JOIN credits_transfer t ON t.op_key = 'settle:' || h.id
+WHERE h.job_id = %(job)s::uuid AND h.attempt = 0
 """
 LOCK = "SELECT account_id FROM credits_balance ORDER BY account_id FOR NO KEY UPDATE"
 KILL = """
@@ -68,6 +69,7 @@ class Torture:
         self.server = server
         self.until = time.monotonic() + seconds
         self.seen: Counter[str] = Counter()
+        self.said: dict[str, str] = {}  # by the first error of its code
         self.jobs: list[str] = []
         self.failure: BaseException | None = None
 
@@ -101,6 +103,7 @@ class Torture:
                         connection.rollback()
             except psycopg2.Error as error:
                 code = error.pgcode or "?"
+                self.said.setdefault(code, str(error))
                 self.seen[
                     {REFUSED: "refund refused", TWICE: "attempt twice"}.get(
                         code, f"killed {code}" if code in HARMLESS else code
@@ -203,6 +206,8 @@ def main() -> int:
     surprises = {what: n for what, n in torture.seen.items() if what not in known and not what.startswith("killed")}
     for what, times in sorted(torture.seen.items()):
         print(f"{what:<16}{times:>8}")
+    for code in surprises:
+        print(f"{code} was first: {torture.said.get(code, '')}")
     print(f"surprises: {surprises or 'none'}; breaches of the audit: {breaches or 'none'}")
     return 1 if surprises or breaches else 0
 

@@ -58,8 +58,9 @@ def test_a_cap_of_five_is_never_six(caplog: pytest.LogCaptureFixture) -> None:
     assert factories.money(tenant) == ((1_000 - 3 * THREADS * JOBS_EACH) * factories.MICRO, 0)
 
 
-def test_sixteen_submits_at_once_give_five_turns() -> None:
-    tenant = factories.make_tenant(max_running=CAP)
+@pytest.mark.parametrize("billing", ["credits", "none"])
+def test_sixteen_submits_at_once_give_five_turns(billing: str) -> None:
+    tenant = factories.make_tenant(max_running=CAP, billing=billing)
     job_type = factories.make_job_type(factories.make_pool(sessions=20))
     together = threading.Barrier(THREADS)
 

@@ -187,6 +187,18 @@ def test_a_promotion_counts_what_the_one_before_it_gave() -> None:
     assert turns(tenant) == 3
 
 
+def test_a_promotion_passes_a_job_that_is_being_cancelled() -> None:
+    tenant, job_type = factories.make_tenant(max_running=1), factories.make_job_type()
+    waiting_without_a_turn(tenant, job_type, 2)
+    first, second = Job.objects.order_by("arrival")
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get(pk=first.pk)
+        promoting = in_another_connection(lambda: transitions.promote(job_type.pool_id, [tenant.pk]))
+        assert promoting.result(RACE_SECONDS) == 1
+    second.refresh_from_db()
+    assert second.turn is not None
+
+
 def test_what_two_ends_make_room_for_is_counted_once() -> None:
     tenant = factories.make_tenant(credits=0, billing="none", max_running=3)
     job_type = factories.make_job_type(factories.make_pool(sessions=3))
