@@ -128,7 +128,7 @@ def call_of(flight: Flight) -> Call:
             "labels": row["labels"],
             "vars": row["vars"],
         },
-        base_url=row["base_url"] or row["pool_upstream"].get("base_url", ""),
+        base_url=row["base_url"] or flight.upstream.get("base_url", ""),
         upstream=flight.upstream,
         callback_url=callbacks.address(flight),
         reference=row["reference"],

@@ -1,7 +1,7 @@
 """A flight is an attempt on its way to the upstream."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +10,8 @@ from jobs.states import ACCEPTED, UNKNOWN
 from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY
 from statemachine.sql import Row
 from upstream.calls import Action
-from upstream.declared import merged
-from upstream.ways import Ways, ways
+from upstream.declared import Declared, as_written
+from upstream.ways import Ways
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,19 @@ class Flight:
     row: Row
     action: Action = "submit"
 
-    @cached_property
-    def upstream(self) -> dict[str, Any]:
+    @property
+    def upstream(self) -> Mapping[str, Any]:
         """What is declared of its upstream."""
-        return merged(self.row["pool_upstream"], self.row["type_upstream"])
+        return self._declared.upstream
 
-    @cached_property
+    @property
     def ways(self) -> Ways:
         """By which ways its outcome can be learned."""
-        return ways(self.upstream)
+        return self._declared.ways
+
+    @property
+    def _declared(self) -> Declared:
+        return as_written(self.row["pool_upstream"], self.row["type_upstream"])
 
     @property
     def may_send_again(self) -> bool:

@@ -24,7 +24,7 @@ class Call:
     tenant: dict[str, Any]
     account: dict[str, Any] = field(repr=False)  # holds the credential
     base_url: str
-    upstream: dict[str, Any]
+    upstream: Mapping[str, Any]
     callback_url: str = ""
     reference: str = ""
 

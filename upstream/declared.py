@@ -1,11 +1,30 @@
 """What is declared of an upstream, as one block: its preset, over it the pool's, over it the job type's."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from upstream.presets import preset
+from upstream.ways import Ways, ways
 
 BLOCKS: Final = ("submit", "poll", "find", "cancel", "callback")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A merged block, which nobody changes, and the ways it opens."""
+
+    upstream: Mapping[str, Any]
+    ways: Ways
+
+
+@lru_cache(maxsize=1024)
+def as_written(pool: str, job_type: str) -> Declared:
+    """Of the two blocks as JSON texts, which is how rows bring them: merged once per content, not once per call."""
+    upstream = merged(json.loads(pool), json.loads(job_type))
+    return Declared(upstream, ways(upstream))
 
 
 def merged(pool: Mapping[str, Any], job_type: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """By which ways the outcome of a call can be learned, as declared: asked for, told, found, or by sending again."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from upstream.quantities import duration_ms
@@ -36,14 +34,8 @@ class Ways:
 
 
 def ways(upstream: Mapping[str, Any]) -> Ways:
-    """The ways of a merged `upstream` block; read once per content. What is written wrongly counts as not said."""
-    return _ways(json.dumps(upstream, sort_keys=True, default=str))
-
-
-@lru_cache(maxsize=1024)
-def _ways(key: str) -> Ways:
-    upstream = json.loads(key)
-    blocks = {name: upstream.get(name) or {} for name in ("submit", "poll", "find", "cancel", "callback")}
+    """The ways of a merged `upstream` block. What is null, or written wrongly, counts as not said."""
+    blocks = {name: _said(upstream.get(name)) for name in ("submit", "poll", "find", "cancel", "callback")}
     mode, poll = upstream.get("mode") or "sync", blocks["poll"]
     told = mode == "callback"
     return Ways(
@@ -59,6 +51,10 @@ def _ways(key: str) -> Ways:
         find_after_ms=_ms(blocks["find"], "after", FIND_AFTER_MS),
         timeout_ms=max(_ms(blocks[name], "timeout", ASK_TIMEOUT_MS) for name in ("poll", "find", "cancel")),
     )
+
+
+def _said(block: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (block or {}).items() if value is not None}
 
 
 def _needs_reference(block: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from jobs.queries import health, health_of_accounts, occupancy
 from jobs.queries.balances import standing
 from statemachine.sql import Row
 from upstream.adapters import adapter
+from upstream.declared import merged
 
 UNKNOWN_SECONDS = 60.0  # beyond max_runtime
 
@@ -83,7 +84,7 @@ def adapters() -> Finding:
     types = JobType.objects.filter(accepting=True).select_related("pool").order_by("name")
     users: dict[str, list[str]] = {}
     for job_type in types:
-        name = {**job_type.pool.upstream, **job_type.upstream}.get("adapter") or "http"
+        name = merged(job_type.pool.upstream, job_type.upstream).get("adapter") or "http"
         users.setdefault(str(name), []).append(job_type.name)
     for name, names in users.items():
         try:

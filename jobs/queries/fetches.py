@@ -16,9 +16,9 @@ UPDATE jobs_attempt a SET fetch_tries = a.fetch_tries + 1, fetch_at = {_LATER} F
 RETURNING a.id"""
 _TAKEN = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.reference, a.links, a.result,
-       a.fetch_tries, j.payload, j.metadata, t.name AS type, t.upstream AS type_upstream, t.max_runtime_ms,
+       a.fetch_tries, j.payload, j.metadata, t.name AS type, t.upstream::text AS type_upstream, t.max_runtime_ms,
        tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
-       p.upstream AS pool_upstream
+       p.upstream::text AS pool_upstream
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype t ON t.id = j.type_id

@@ -15,10 +15,10 @@ SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.n
        {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
        extract(epoch FROM clock_timestamp() - a.called_at) * 1000 AS age_ms,
        extract(epoch FROM c.ask_after - clock_timestamp()) * 1000 AS asks_rest_ms,
-       j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream AS type_upstream, jt.max_runtime_ms,
+       j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream::text AS type_upstream, jt.max_runtime_ms,
        jt.retry,
        tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
-       p.upstream AS pool_upstream, p.cooldown_ms,
+       p.upstream::text AS pool_upstream, p.cooldown_ms,
        EXISTS (SELECT FROM pool_accounthealth h WHERE h.account_id = c.id AND h.open_until IS NOT NULL)
        OR EXISTS (SELECT FROM pool_poolhealth q WHERE q.pool_id = p.id AND q.open_until IS NOT NULL) AS on_probe
 FROM jobs_attempt a
