@@ -42,7 +42,7 @@ SELECT setval(pg_get_serial_sequence('credits_account', 'id'), 100), setval(pg_g
 def migrate(*target: tuple[str, str]) -> None:
     """To these migrations; without one to the newest, which all other tests and the audit stand on."""
     executor = MigrationExecutor(connection)
-    executor.migrate(list(target) or executor.loader.graph.leaf_nodes("credits"))
+    executor.migrate(list(target) or executor.loader.graph.leaf_nodes())
 
 
 @pytest.fixture
