@@ -7,7 +7,9 @@ from typing import IO, Any, Final, cast
 from django.conf import settings
 from django.db import Error, connection
 
+from jobs import callbacks
 from jobs.api.files import FORM_BYTES, ROUTE
+from jobs.api.upstream import MOST_BYTES
 from tenants import keys
 
 MOST_READ: Final = 32 * 1024 * 1024  # bytes that are read and thrown away before a sender is cut off
@@ -41,6 +43,8 @@ async def body_of(scope: Scope, receive: Any) -> tuple[Body, int] | None:
 
 async def _room(scope: Scope) -> int:
     """How many bytes the body may have. More than usual has a file alone, which somebody with a valid key sends."""
+    if scope["method"] == "POST" and scope["path"].startswith(f"{callbacks.PATH}/"):
+        return MOST_BYTES
     if scope["method"] != "POST" or scope["path"] != ROUTE:
         return _usual()
     headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}

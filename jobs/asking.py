@@ -18,6 +18,7 @@ from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import ask_budget, attempts, flights, postponing
 from jobs.transitions import end
+from pool import transitions as sessions
 
 ASKED_AGAIN_MS = 1_000  # after its time-out, when whoever asked is lost
 
@@ -28,17 +29,19 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
 
     Accepted work is polled; what is unknown is found by its dispatch key, or the same attempt is sent again: same key,
     same session, new fence. The caller calls for what is returned. Where nothing of that is possible max_runtime has
-    passed when it is due: the session is over, the outcome stays unknown. Locks attempts, then sessions, or accounts
-    that have a budget of polls; a second caller finds nothing due.
+    passed when it is due: the session is over, the outcome stays unknown. Locks attempts, passing over those that
+    others have, then sessions by id, then accounts that have a budget of polls; a second caller finds nothing due.
     """
     with transaction.atomic():
         due = flights.doubted(job_ids)
         ways = {flight.attempt_id: flight.way for flight in due}  # as it stands before anything is written
         over = [flight for flight in due if _is_over(flight)]
-        end([Finding.waited_out(flight) for flight in over])
         left = [flight for flight in due if flight not in over]
-        again = [flight.attempt_id for flight in left if ways[flight.attempt_id] == "submit"]
-        begun = attempts.begin_again(again, holder, settings.LEASE_SECONDS)
+        again = [flight for flight in left if ways[flight.attempt_id] == "submit"]
+        if over and again:  # some sessions are let go, others get a new fence
+            sessions.lock([flight.resource_id for flight in over + again])
+        end([Finding.waited_out(flight) for flight in over])
+        begun = attempts.begin_again([flight.attempt_id for flight in again], holder, settings.LEASE_SECONDS)
         asked = _within_budget(
             [replace(f, action=way) for f in left if (way := ways[f.attempt_id]) in ("poll", "find")]
         )

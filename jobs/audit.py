@@ -91,6 +91,10 @@ WAYS = {
         FROM jobs_attempt
         WHERE ended_at IS NULL AND LEAST(look_at, cancel_at) < statement_timestamp() - interval '1 day'
     """,
+    "P3.leased_attempt_is_not_asked_for": """
+        SELECT 'attempt ' || id AS subject, 'to be asked for at ' || look_at AS found, 'its call is under way' AS expected
+        FROM jobs_attempt WHERE ended_at IS NULL AND lease_until IS NOT NULL AND look_at IS NOT NULL
+    """,
     "P3.accepted_attempt_is_asked_not_leased": f"""
         SELECT 'attempt ' || id AS subject, 'leased by ' || holder AS found, 'no lease: its call was answered' AS expected
         FROM jobs_attempt WHERE ended_at IS NULL AND phase = '{ACCEPTED}' AND lease_until IS NOT NULL

@@ -61,30 +61,39 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
     What is only asked has no lease: whoever asks a second time changes nothing. A call that cannot even be built is a
     finding of its own, and keeps none of the others from being sent.
     """
+    crossed = []
     for flight in flights:
-        key = (flight.attempt_id, flight.fence, flight.action)
-        _flying[key] = flight
         try:
-            _start(key, flight, leased_at)
+            if not _start(flight, leased_at):
+                crossed.append(flight.attempt_id)
         except Exception:  # its lease will end and others find out; the rest of the set must still be sent
             named = {"attempt": flight.attempt_id, "job": str(flight.job_id)}
             logger.exception("call of attempt %s was not started", flight.attempt_id, extra=named)
-            _flying.pop(key, None)
+    if crossed:
+        attempts.not_asked(crossed)
 
 
-def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
+def _start(flight: Flight, leased_at: float) -> bool:
+    """False when the same is under way already, or being written."""
+    key = (flight.attempt_id, flight.fence, flight.action)
+    if _flying.setdefault(key, flight) is not flight:
+        return False
     try:
         call = call_of(flight)
         if flight.action == "submit" and (missing := inputs.references(call.payload)):
-            _learn(
-                [(key, _not_sent(flight, "rejected", "file_gone", f"the file {missing[0][1]} is not there any more"))]
-            )
-            return
-        loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at)
-    except (SecretUnreadable, ValueError) as error:
+            gone = f"the file {missing[0][1]} is not there any more"
+            _learn([(key, _not_sent(flight, "rejected", "file_gone", gone))])
+        elif not loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at):
+            _flying.pop(key, None)
+            return False
+    except SecretUnreadable as error:
         _learn([(key, _not_sent(flight, "auth", UNREADABLE, str(error)))])
     except NotAcceptingError as error:
         _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
+    except Exception:
+        _flying.pop(key, None)
+        raise
+    return True
 
 
 def loop() -> "CallLoop[FlightKey]":
@@ -141,6 +150,7 @@ def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
         results.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
     finally:
         connection.close()
+    # Whoever takes the same up again meanwhile finds it under way, see `_start`.
     for key, _ in outcomes:
         _flying.pop(key, None)
 

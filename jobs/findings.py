@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -153,6 +153,7 @@ class Finding:
             "asked": self.asked,
             "reference": reference,
             "progress": _storable(self.outcome.progress),
+            "age_ms": self.flight.row["age_ms"],
             "pause_ms": inquiry.pause_ms(self.flight.ways, 0) if may_be_asked else None,
             "max_runtime_ms": self.flight.row["max_runtime_ms"],
         }
@@ -164,6 +165,7 @@ class Finding:
             "asked": self.asked,
             "error_code": _storable(self.outcome.error_code)[:LONGEST_CODE],
             "error_message": _storable(self.outcome.error_message),
+            "age_ms": self.flight.row["age_ms"],
             "pause_ms": self._pause_ms(),
             "max_runtime_ms": self.flight.row["max_runtime_ms"],
         }
@@ -214,6 +216,15 @@ class Finding:
     def session(self) -> Mapping[str, Any]:
         """The session to let go, with the fence that must still stand."""
         return {"id": self.flight.resource_id, "fence": self.flight.fence}
+
+
+def one_of_each(findings: Sequence[Finding]) -> list[Finding]:
+    """Of several findings about one attempt the one that tells most: a proven success, an end, that it goes on."""
+    by_worth = sorted(findings, key=lambda finding: (not finding.proven, not finding.ends, not finding.goes_on))
+    kept: dict[tuple[int, int], Finding] = {}
+    for finding in by_worth:
+        kept.setdefault((finding.flight.attempt_id, finding.flight.fence), finding)
+    return list(kept.values())
 
 
 def _storable(value: Any) -> Any:

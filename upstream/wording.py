@@ -21,6 +21,7 @@ NO_ANSWER: Final[dict[NoAnswer, str]] = {
     "unreadable_answer": "what came back is not HTTP",
     "answer_too_large": "the answer is larger than is read",
 }
+_FILE_TOKEN = re.compile(r"([?&]token=)[\w.~-]+")
 
 
 def code_and_text(answer: Answer, error: Expression | None, reader: Reader, unclear: bool) -> tuple[str, str]:
@@ -63,12 +64,14 @@ def said(value: Any) -> tuple[str, str]:
 
 
 def redacted(text: str, call: Call, length: int) -> str:
-    """The text without the account's credential, in one line, bounded."""
+    """The text without the account's credential and the keys in our own addresses, in one line, bounded."""
     if not text:
         return ""
     text = text[: 100 * length]
-    for secret in sorted(_secrets(call.account.get("credential")), key=len, reverse=True):
+    own = call.callback_url.rpartition("/")[2]
+    for secret in sorted(_secrets([call.account.get("credential"), own]), key=len, reverse=True):
         text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
+    text = _FILE_TOKEN.sub(r"\1***", text)
     return re.sub(r"\s+", " ", text).strip().replace("\x00", "\ufffd")[:length]
 
 

@@ -157,7 +157,7 @@ cancel = _operation(
 callback = _operation(
     "News of an attempt, told by its upstream",
     {204: OpenApiResponse(description="Taken; told twice it changes nothing.")},
-    (404, 413),
+    (404,),
     (
         OpenApiParameter("attempt", str, "path"),
         OpenApiParameter("token", str, "path", description="Of the address that the attempt was sent with."),

@@ -5,11 +5,12 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 
 from jobs import callbacks, calls
-from jobs.api import bodies, schemas
+from jobs.api import schemas
 from jobs.api.answers import ApiView
 from jobs.api.refusals import NotFound
-from upstream import answer
+from upstream.answer import Answer, read
 
+MOST_BYTES = 10_000_000  # of its body, as of an answer
 LONGEST_ID = 18  # digits; more would be no id the database knows
 
 
@@ -26,7 +27,9 @@ class Callback(ApiView):
         if flight is None:
             raise NotFound
         headers = {name.lower(): value for name, value in request.headers.items()}
-        said = answer.read(200, headers, bodies.raw_body(request._request))
+        body = request._request.read(MOST_BYTES + 1)
+        # What is too large to be read is news all the same: where it can be asked, the upstream is.
+        said = Answer(200, headers, None, readable=False) if len(body) > MOST_BYTES else read(200, headers, body)
         if not callbacks.told(flight, calls.call_of(flight), said):
             raise NotFound
         return HttpResponse(status=204)

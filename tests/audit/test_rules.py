@@ -69,6 +69,7 @@ BREACHES = {
     """,
     "P3.what_is_due_is_asked_for": f"""
         UPDATE jobs_attempt SET lease_until = NULL, look_at = now() - interval '2 days' WHERE id = {OPEN}""",
+    "P3.leased_attempt_is_not_asked_for": f"UPDATE jobs_attempt SET look_at = now() WHERE id = {OPEN}",
     "P3.accepted_attempt_is_asked_not_leased": f"UPDATE jobs_attempt SET phase = 'accepted' WHERE id = {OPEN}",
     "P3.open_attempt_is_watched": f"UPDATE jobs_attempt SET lease_until = NULL WHERE id = {OPEN}",
     "P4.idempotency_key_once": "UPDATE jobs_job SET tenant_id = (SELECT min(id) FROM tenants_tenant), idempotency_key = 'k'",
