@@ -6,6 +6,7 @@ No transaction is open while the upstream is asked: a verb commits who asks, and
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from jobs.queries import ask_budget, attempts, flights, postponing
 from jobs.transitions import end
 from pool import transitions as sessions
 
+NEVER = datetime.min.replace(tzinfo=UTC)
 ASKED_AGAIN_MS = 1_000  # after its time-out, when whoever asked is lost
 
 
@@ -75,7 +77,9 @@ def _is_over(flight: Flight) -> bool:
 
 def _within_budget(wanted: Sequence[Flight]) -> list[Flight]:
     """Those that may be asked for now; they are not due again before whoever asks has given up. The others come later."""
-    rest_ms = ask_budget.spend([(flight.attempt_id, flight.row["account_id"]) for flight in wanted if _counts(flight)])
+    # Who was asked for longest ago goes first, so that a budget which is too small is shared.
+    longest = sorted(filter(_counts, wanted), key=lambda flight: flight.row["asked_at"] or NEVER)
+    rest_ms = ask_budget.spend([(flight.attempt_id, flight.row["account_id"]) for flight in longest])
     asked = [flight for flight in wanted if not rest_ms.get(flight.attempt_id)]
     rows = [{"id": f.attempt_id, "pause_ms": f.ways.timeout_ms + ASKED_AGAIN_MS} for f in asked]
     attempts.ask(rows + [{"id": attempt_id, "pause_ms": math.ceil(ms)} for attempt_id, ms in rest_ms.items() if ms])

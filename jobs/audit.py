@@ -133,6 +133,10 @@ ONCE = {
         WHERE (j.attempts > 0 AND a.job_id IS NULL)
            OR a.made <> j.attempts OR a.first <> 1 OR a.last <> j.attempts
     """,
+    "P4.work_that_was_taken_was_executed": f"""
+        SELECT 'attempt ' || id AS subject, verdict AS found, 'unknown, at the least' AS expected
+        FROM jobs_attempt WHERE verdict = '{NOT_EXECUTED}' AND (told_at IS NOT NULL OR reference <> '')
+    """,
     "P4.one_success_per_run": f"""
         SELECT 'job ' || job_id || ' run ' || run AS subject, count(*) AS found, 1 AS expected
         FROM jobs_attempt WHERE verdict IN {PROVEN} GROUP BY job_id, run HAVING count(*) > 1

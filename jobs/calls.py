@@ -123,8 +123,8 @@ def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) 
     )
 
 
-def call_of(flight: Flight) -> Call:
-    """All that a call of this flight's upstream needs. Raises SecretUnreadable."""
+def call_of(flight: Flight, *, to_send: bool = True) -> Call:
+    """All that a call of this flight's upstream needs, or only what reading its callback does. Raises SecretUnreadable."""
     row = flight.row
     return Call(
         key=row["dispatch_key"],
@@ -133,7 +133,7 @@ def call_of(flight: Flight) -> Call:
         tenant={"name": row["tenant"]},
         account={
             "name": row["account"],
-            "credential": open_credential(row["sealed_credential"], row["pool_id"], row["account"]),
+            "credential": open_credential(row["sealed_credential"], row["pool_id"], row["account"]) if to_send else "",
             "labels": row["labels"],
             "vars": row["vars"],
         },

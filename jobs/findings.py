@@ -35,14 +35,11 @@ class Finding:
     def of_answer(cls, flight: Flight, outcome: Outcome) -> "Finding":
         """What came back from a call.
 
-        That there is no such key is not believed as long as it may be on its way, and never of work that was taken:
-        upstreams forget keys.
+        That there is no such key is not believed as long as it may be on its way.
         """
-        if flight.action == "find" and outcome.verdict == NOT_EXECUTED:
-            if flight.was_taken:
-                outcome = replace(outcome, over=False, verdict="unknown")
-            elif flight.row["age_ms"] < flight.ways.find_after_ms:
-                outcome = replace(outcome, over=False, verdict="unknown", error_code="missing_early")
+        early = outcome.verdict == NOT_EXECUTED and flight.row["age_ms"] < flight.ways.find_after_ms
+        if flight.action == "find" and early:
+            outcome = replace(outcome, over=False, verdict="unknown", error_code="missing_early")
         return cls(flight, outcome, "answer" if flight.action == "submit" else flight.action)
 
     @classmethod
@@ -79,6 +76,18 @@ class Finding:
         """Whether the session is to be let go: it is over, and there is nothing to find out any more."""
         unknown = self.outcome.verdict == UNKNOWN
         return self.outcome.over and not (unknown and self.kind == "answer" and self.flight.way != "wait")
+
+    @property
+    def denies(self) -> bool:
+        """Whether it says that the work was not taken, which something else may gainsay: upstreams forget keys, and what
+        stands between us refuses what they have.
+        """
+        may_be_gainsaid = self.kind == "find" or (self.kind == "answer" and self.flight.ways.mode != "sync")
+        return self.outcome.verdict == NOT_EXECUTED and may_be_gainsaid
+
+    def doubtful(self) -> "Finding":
+        """The same, not believed."""
+        return replace(self, outcome=replace(self.outcome, over=False, verdict="unknown"))
 
     @property
     def goes_on(self) -> bool:
@@ -154,7 +163,7 @@ class Finding:
             "reference": reference,
             "progress": _storable(self.outcome.progress),
             "age_ms": self.flight.row["age_ms"],
-            "pause_ms": inquiry.pause_ms(self.flight.ways, 0) if may_be_asked else None,
+            "pause_ms": inquiry.pause_ms(self.flight.ways, 0, self.outcome.retry_after_ms) if may_be_asked else None,
             "max_runtime_ms": self.flight.row["max_runtime_ms"],
         }
 
@@ -206,7 +215,8 @@ class Finding:
 
     def rest_ms(self) -> int:
         """How long the session rests before its next job; 0: it is free at once. Retry-After is never shortened."""
-        asked = self.outcome.retry_after_ms or 0
+        # Of an answer to an asking it speaks of the next asking.
+        asked = (self.outcome.retry_after_ms or 0) if self.kind == "answer" else 0
         if self.outcome.error_class == "busy":
             asked = max(asked, BUSY_REST_MS)
         if self.outcome.error_class == "auth" and self.outcome.error_code == UNREADABLE:

@@ -122,8 +122,9 @@ def learn(findings: Sequence[Finding]) -> None:
     with transaction.atomic():
         attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
         findings = one_of_each(findings)
-        if not all(finding.ends for finding in findings):  # else `end` locks them, all at once
+        if not all(finding.ends and not finding.denies for finding in findings):  # else `end` locks them, all at once
             attempts.lock([finding.flight.attempt_id for finding in findings])
+            findings = _undeceived(findings)
         findings, troubles = health.weigh(findings)
         ended = end([finding for finding in findings if finding.ends])
         fetching.owe(findings, ended)
@@ -246,6 +247,16 @@ def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
     abandoned = attempts.abandon(job_ids, why)
     sessions.let_go("unreserve", [{"id": attempt["resource_id"], "fence": attempt["fence"]} for attempt in abandoned])
     return abandoned
+
+
+def _undeceived(findings: Sequence[Finding]) -> list[Finding]:
+    """A refusal, or a key that is not known, says nothing of work that the upstream has shown that it took.
+
+    Asked under the lock of the attempts: it may have shown so, by a callback or to another asker, since the call began.
+    """
+    denied = [finding.flight.attempt_id for finding in findings if finding.denies]
+    taken = attempts.shown_to_be_taken(denied) if denied else set()
+    return [f.doubtful() if f.denies and f.flight.attempt_id in taken else f for f in findings]
 
 
 def _doubt(findings: Sequence[Finding]) -> list[Row]:

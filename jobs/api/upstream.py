@@ -30,6 +30,6 @@ class Callback(ApiView):
         body = request._request.read(MOST_BYTES + 1)
         # What is too large to be read is news all the same: where it can be asked, the upstream is.
         said = Answer(200, headers, None, readable=False) if len(body) > MOST_BYTES else read(200, headers, body)
-        if not callbacks.told(flight, calls.call_of(flight), said):
+        if not callbacks.told(flight, calls.call_of(flight, to_send=False), said):
             raise NotFound
         return HttpResponse(status=204)

@@ -67,6 +67,7 @@ UPDATE jobs_attempt a SET phase = CASE WHEN v.answered THEN '{ACCEPTED}' ELSE a.
        error_code = CASE WHEN v.answered THEN '' ELSE a.error_code END,
        error_message = CASE WHEN v.answered THEN '' ELSE a.error_message END,
        asks_failed = 0, asked_at = CASE WHEN v.asked THEN clock_timestamp() ELSE a.asked_at END,
+       told_at = CASE WHEN v.answered THEN a.told_at ELSE clock_timestamp() END,
        reference = COALESCE(NULLIF(v.reference, ''), a.reference), progress = GREATEST(v.progress, a.progress),
        look_at = CASE WHEN NOT v.answered THEN a.look_at
                       WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.max_runtime_ms / 1000.0)
@@ -151,6 +152,16 @@ def append_evidence(rows: Sequence[dict[str, Any]]) -> None:
 def lock(attempt_ids: Sequence[int]) -> None:
     """Locks those of the attempts that are open, in id order."""
     fetch(_LOCK, [list(attempt_ids)])
+
+
+def shown_to_be_taken(attempt_ids: Sequence[int]) -> set[int]:
+    """Those of these (locked) attempts whose work the upstream has shown that it took."""
+    rows = fetch(
+        f"""SELECT id FROM jobs_attempt
+            WHERE id = ANY(%s) AND (phase = '{ACCEPTED}' OR reference <> '' OR told_at IS NOT NULL)""",
+        [list(attempt_ids)],
+    )
+    return {row["id"] for row in rows}
 
 
 def end(rows: Sequence[dict[str, Any]]) -> list[Row]:

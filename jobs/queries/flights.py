@@ -10,7 +10,8 @@ from statemachine.sql import fetch
 _OVERDUE = "a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0)"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
-       a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at,
+       a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,
+       j.cancel_requested_at IS NOT NULL AS cancel_wanted,
        a.account_id, a.lease_until, a.ended_at,
        {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
        (extract(epoch FROM clock_timestamp() - a.called_at) * 1000)::float8 AS age_ms,

@@ -75,6 +75,8 @@ BREACHES = {
     "P4.idempotency_key_once": "UPDATE jobs_job SET tenant_id = (SELECT min(id) FROM tenants_tenant), idempotency_key = 'k'",
     "P4.dispatch_key_once": "UPDATE jobs_attempt SET dispatch_key = 'same'",
     "P4.attempts_are_numbered_without_gaps": "UPDATE jobs_attempt SET number = number + 1",
+    "P4.work_that_was_taken_was_executed": """
+        UPDATE jobs_attempt SET verdict = 'not_executed', told_at = now() WHERE ended_at IS NOT NULL""",
     "P4.one_success_per_run": COPY_ATTEMPT.format(step=1, key="'again'", where="verdict = 'succeeded'"),
     "P4.completed_job_has_its_success": f"UPDATE jobs_attempt SET verdict = 'unknown' WHERE job_id = {COMPLETED}",
     "P5.open_hold_has_an_unfinished_job": f"""

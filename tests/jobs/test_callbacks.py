@@ -178,6 +178,34 @@ def test_who_is_not_to_call_back_gets_no_address(mode: str) -> None:
     assert address_of(job) == ""
 
 
+REFUSED = Outcome(over=True, verdict="not_executed", error_class="transient", status=503, error_code="http_503")
+MISSING = Outcome(over=True, verdict="not_executed", status=404, error_code="missing")
+
+
+@pytest.mark.parametrize("polled", [True, False])
+def test_a_refusal_after_its_word_is_somebody_elses(polled: bool) -> None:
+    """What stands between us and the upstream refuses what the upstream has told us about."""
+    job, flight = told_job(polled=polled)
+    assert tell(address_of(job), RUNNING_BODY) == 204
+    factories.learn(flight, REFUSED)
+    assert (attempt_of(job).verdict, attempt_of(job).ended_at) == ("unknown", None)
+    assert session_of(job).state == "busy"
+
+
+@pytest.mark.parametrize("body", [RUNNING_BODY, {"status": "running"}])
+def test_a_key_that_is_not_known_does_not_gainsay_its_word(body: Any) -> None:
+    find = {"path": "'/find?key=' + dispatch_key"}
+    said = {**SAYS, "confirm": False}
+    job, flight = sent(poll_type(mode="callback", poll=None, find={**find, **SAYS}, callback=said))
+    factories.learn(flight, factories.CUT)
+    db.let_time_pass(10)
+    (look,) = asking.verify([job.pk], HOLDER)
+    assert look.action == "find"
+    assert tell(address_of(job), body) == 204
+    factories.learn(look, MISSING)
+    assert (attempt_of(job).verdict, attempt_of(job).ended_at) == ("unknown", None)
+
+
 @pytest.mark.parametrize("forged", ["0" * 64, "", "x"])
 def test_a_forged_token_is_not_found(forged: str) -> None:
     job, flight = told_job(polled=False)
