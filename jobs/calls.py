@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db import DataError, connection
 
 from jobs import asking, callbacks, inputs, results, transitions
 from jobs.findings import Finding
@@ -19,6 +19,7 @@ from jobs.verdicts import UNREADABLE
 from pool.secrets import SecretUnreadable, open_credential
 from upstream.calls import Action, Call, ErrorClass, Outcome
 from upstream.loop import CallLoop, NotAcceptingError
+from upstream.outcomes import UnwritableError
 
 logger = logging.getLogger(__name__)
 _setup = threading.Lock()
@@ -148,6 +149,8 @@ def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
     """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts."""
     try:
         results.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
+    except (DataError, ValueError, TypeError) as error:
+        raise UnwritableError(str(error)) from error
     finally:
         connection.close()
     # Whoever takes the same up again meanwhile finds it under way, see `_start`.

@@ -18,8 +18,14 @@ FIRST_PAUSE_SECONDS: Final = 0.1
 MAX_PAUSE_SECONDS: Final = 5.0
 # After so many failures in a row it is not the rows' fault: the rest of the batch waits, untried.
 GIVE_UP_AFTER: Final = 3
+# An outcome that cannot be written as it is, tried so often, is told without what it says.
+MOST_UNWRITABLE: Final = 5
 
 logger = logging.getLogger(__name__)
+
+
+class UnwritableError(Exception):
+    """It is the outcomes' own fault that they could not be recorded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +33,7 @@ class _Item(Generic[K]):
     key: K
     outcome: Outcome
     failures: int = 0  # of this one alone
+    unwritable: int = 0  # of them by its own fault
 
 
 class OutcomeWriter(Generic[K]):
@@ -86,8 +93,10 @@ class OutcomeWriter(Generic[K]):
     def _record(self, items: list[_Item[K]]) -> bool:
         try:
             self._on_outcomes([(item.key, item.outcome) for item in items])
-        except Exception:  # whatever it is, the outcomes are kept and tried again
+        except Exception as error:  # whatever it is, the outcomes are kept and tried again
             logger.exception("%d outcomes could not be recorded", len(items))
+            if isinstance(error, UnwritableError) and len(items) == 1:
+                _bared(items[0])
             return False
         for item in items:
             self._recorded(item.key)
@@ -95,3 +104,15 @@ class OutcomeWriter(Generic[K]):
 
     def _retry(self, item: _Item[K], pause_seconds: float) -> None:
         heapq.heappush(self._later, (time.monotonic() + pause_seconds, next(self._order), item))
+
+
+def _bared(item: _Item[K]) -> None:
+    """What can never be written must not keep its session for ever: its outcome is unknown then."""
+    item.unwritable += 1
+    if item.unwritable == MOST_UNWRITABLE:
+        item.outcome = Outcome(
+            over=item.outcome.over,
+            verdict="unknown",
+            error_code="unwritable",
+            error_message="what the upstream said could not be stored",
+        )
