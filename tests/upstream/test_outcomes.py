@@ -2,7 +2,7 @@
 
 import threading
 
-from tests.upstream.conftest import until
+from tests.upstream.test_loop import until
 from upstream.calls import Outcome
 from upstream.outcomes import MOST_UNWRITABLE, OutcomeWriter, UnwritableError
 
