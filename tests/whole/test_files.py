@@ -48,7 +48,7 @@ def config(name: str, provider: Linking, **upstream: Any) -> dict[str, Any]:
 
 def submitted(client: httpx.Client, name: str, payload: Any) -> str:
     answer = client.post("/v1/jobs", json={"type": name, "payload": payload})
-    assert answer.status_code == 202, answer.text
+    assert answer.status_code in (200, 202), answer.text  # 200: it has ended already
     return str(answer.json()["id"])
 
 
