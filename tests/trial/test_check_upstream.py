@@ -84,7 +84,7 @@ def test_a_payload_may_stand_in_a_file_and_a_failure_is_read_too(
     server.at_request[3] = server.fails
     said, problem = check(pool, "--submit", f"@{tmp_path}/payload.json")
     assert not problem
-    assert "end\n    failed, session over, code http_200, 'CUDA out of memory', reference w1, units 0.5" in said
+    assert "end\n    failed, session over, code failed, 'CUDA out of memory', reference w1, units 0.5" in said
 
 
 def test_what_does_not_end_in_time_is_a_problem(pool: Pool, job_type: JobType) -> None:
