@@ -27,6 +27,7 @@ CHECKS: Final = (
     Check("key_peppers", of_settings.key_peppers, _SCHEMA),
     Check("times", of_settings.times),
     Check("hosts", of_settings.hosts),
+    Check("public_url", of_settings.public_url, _SCHEMA),
     Check("deploy", of_settings.deploy),
     Check("disk", of_settings.disk),
     Check("processes", of_processes.processes, _DATABASE),
