@@ -1,6 +1,7 @@
 """What the demo and its make target announce is what will happen."""
 
 import argparse
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def test_sessions_of_pools_without_work_are_not_counted(tmp_path: Path) -> None:
     ],
 )
 def test_make_promises_only_what_it_knows(arguments: list[str], said: str) -> None:
-    made = subprocess.run(["make", "say-demo", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    make = shutil.which("make")
+    assert make
+    made = subprocess.run([make, "say-demo", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     assert said in made.stdout
     assert ("1,000 jobs" in made.stdout) is (not arguments)

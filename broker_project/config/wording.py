@@ -1,6 +1,7 @@
 """What changed in a row, in the words of the file: each field once, with the unit that is written there."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -37,8 +38,12 @@ def _yes(value: bool) -> str:
 
 
 def _pace(pause_ms: int) -> str:
-    per_second = 1_000 // pause_ms if pause_ms and 1_000 % pause_ms == 0 else 0
-    return rate_text(per_second, 1_000) if per_second else rate_text(1, pause_ms)
+    """A rate that makes this pause: of a second where there is one, else of whole seconds, as rates are written."""
+    per_second = 1_000 // pause_ms
+    if per_second and -(-1_000 // per_second) == pause_ms:
+        return rate_text(per_second, 1_000)
+    limit = 1_000 // math.gcd(pause_ms, 1_000)
+    return rate_text(limit, pause_ms * limit)
 
 
 def _rate(limit_and_ms: list[int]) -> str:

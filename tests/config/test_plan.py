@@ -9,6 +9,7 @@ from jobs.models import JobType
 from pool.models import Pool
 from tenants.models import Tenant
 from tests.config.conftest import Apply
+from upstream.quantities import rate
 
 pytestmark = pytest.mark.django_db
 POOL, CLIP, ACME = "pools.video", "job_types.clip", "tenants.acme"
@@ -78,9 +79,11 @@ def test_what_somebody_else_changed_is_told_by_the_field_and_with_its_unit(apply
     }
 
 
-def test_a_longer_pause_is_told_as_a_rate() -> None:
-    assert wording.differences({}, {}, {"low_pause_ms": (1_500, 60_000)}) == [
-        "low_credits.submit_rate: 1/1500ms -> 1/minute"
+@pytest.mark.parametrize("written", ["1/second", "3/second", "2/3s", "1/minute", "1000/second"])
+def test_a_pause_is_told_as_the_rate_that_makes_it(written: str) -> None:
+    limit, per_ms = rate(written)
+    assert wording.differences({}, {}, {"low_pause_ms": (-(-per_ms // limit), None)}) == [
+        f"low_credits.submit_rate: {written} -> none"
     ]
 
 
