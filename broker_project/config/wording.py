@@ -39,8 +39,8 @@ def _yes(value: bool) -> str:
 
 def _pace(pause_ms: int) -> str:
     """A rate that makes this pause: of a second where there is one, else of whole seconds, as rates are written."""
-    per_second = 1_000 // pause_ms
-    if per_second and -(-1_000 // per_second) == pause_ms:
+    per_second = next((limit for limit in range(1, 1_001) if -(-1_000 // limit) == pause_ms), None)
+    if per_second:
         return rate_text(per_second, 1_000)
     limit = 1_000 // math.gcd(pause_ms, 1_000)
     return rate_text(limit, pause_ms * limit)
