@@ -24,10 +24,13 @@ NO_ANSWER: Final[dict[NoAnswer, str]] = {
 _FILE_TOKEN = re.compile(r"([?&]token=)[\w.~-]+")
 
 
-def code_and_text(answer: Answer, error: Expression | None, reader: Reader, unclear: bool) -> tuple[str, str]:
+def code_and_text(
+    answer: Answer, error: Expression | None, reader: Reader, unclear: bool, means: str = "failed"
+) -> tuple[str, str]:
     """What the answer says went wrong: by the expression `error`, else as upstreams write it; else by its status.
 
     `unclear`: nobody knows what the answer means; where its status says no error, then why it could not be read comes first.
+    `means`: else the code of a 2xx that names none, as its status tells nothing of what went wrong.
     """
     puzzling = unclear and 200 <= answer.status < 300
     if puzzling and not answer.readable:
@@ -39,7 +42,8 @@ def code_and_text(answer: Answer, error: Expression | None, reader: Reader, uncl
     code, message = said(told if error is None else Reader(reader.scope).value(error))
     if puzzling:
         return code or "unknown_answer", message or "no declared expression says what this answer means"
-    return code or f"http_{answer.status}", message or f"the upstream answered {answer.status}"
+    usual = means if 200 <= answer.status < 300 else f"http_{answer.status}"
+    return code or usual, message or f"the upstream answered {answer.status}"
 
 
 def has_error(body: Any) -> bool:

@@ -69,7 +69,7 @@ def test_a_payload_is_sent_once_and_followed_to_its_end(server: Replicate, pool:
     said, problem = check(pool, "--type", "image", "--submit", PAYLOAD)
     assert not problem
     assert "submit  POST " in said
-    assert "-> 201\n    goes on, reference w1" in said
+    assert "-> 201\n    running, reference w1" in said
     assert "poll  GET " in said
     assert said.rstrip().endswith("succeeded, session over, reference w1, units 1.5, result of 23 bytes")
     assert [method for method, _, _ in server.requests] == ["POST", "GET", "GET", "GET"]
@@ -84,7 +84,7 @@ def test_a_payload_may_stand_in_a_file_and_a_failure_is_read_too(
     server.at_request[3] = server.fails
     said, problem = check(pool, "--submit", f"@{tmp_path}/payload.json")
     assert not problem
-    assert "end\n    failed, session over, code http_200, 'CUDA out of memory', reference w1, units 0.5" in said
+    assert "end\n    failed, session over, code failed, 'CUDA out of memory', reference w1, units 0.5" in said
 
 
 def test_what_does_not_end_in_time_is_a_problem(pool: Pool, job_type: JobType) -> None:
@@ -202,3 +202,89 @@ def test_a_callback_alone_cannot_be_followed(pool: Pool, job_type: JobType) -> N
     said, problem = check(pool, "--submit", PAYLOAD)
     assert problem
     assert "PROBLEM: it cannot be asked for; what runs there goes on" in said
+
+
+def test_a_success_whose_links_may_not_be_followed_is_a_problem(
+    server: Replicate, pool: Pool, job_type: JobType
+) -> None:
+    job_type.upstream["result_files"] = {"urls": "response.body.output", "hosts": ["cdn.example.com"]}
+    job_type.save()
+    server.at_request[3] = server.succeeds
+    said, problem = check(pool, "--submit", PAYLOAD)
+    assert problem
+    assert "failed, session over, code result_unavailable" in said
+    assert "PROBLEM: result_files finds no link that may be followed (result_unavailable)" in said
+    job_type.upstream["result_files"]["hosts"] = ["files"]
+    job_type.save()
+    server.at_request = {len(server.requests) + 3: server.succeeds}
+    said, problem = check(pool, "--submit", PAYLOAD)
+    assert not problem, said
+    assert "a result behind 1 link, not fetched here" in said
+
+
+@pytest.mark.parametrize(
+    ("poll", "why"),
+    [
+        ({"result": "response.body.outputs.first"}, "(mapping_error)"),
+        ({"running": "true"}, "(mapping_error)"),
+        ({"success": "false"}, "no expression claims the answer (unknown_answer)"),
+        ({"units": "response.body.metrics.seconds"}, "what was used cannot be told: response.body.metrics.seconds: "),
+    ],
+)
+def test_a_conclusion_that_the_declaration_made_wrong_is_a_problem(
+    server: Replicate, pool: Pool, job_type: JobType, poll: dict[str, str], why: str
+) -> None:
+    job_type.upstream["poll"] |= poll
+    job_type.save()
+    server.at_request[2] = server.succeeds
+    said, problem = check(pool, "--submit", PAYLOAD, "--patience", "0.1")
+    assert problem
+    assert "PROBLEM: " in said
+    assert why in said
+
+
+def test_a_payload_that_the_upstream_refuses_is_concluded_and_no_problem(
+    server: Replicate, pool: Pool, job_type: JobType
+) -> None:
+    said, problem = check(pool, "--submit", '{"version": "v1"}')
+    assert not problem
+    assert "-> 422\n    not_executed, session over, code http_422 (rejected)" in said
+
+
+@pytest.mark.parametrize("mode", ["callback", "poll"])
+def test_the_address_for_callbacks_is_sent_where_a_job_sends_it(
+    server: Replicate, pool: Pool, job_type: JobType, settings: Any, mode: str
+) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+    job_type.upstream |= {"mode": mode, "poll": {"every": "20ms", "fallback": "20ms"}}
+    job_type.save()
+    server.at_request[2] = server.succeeds
+    _, problem = check(pool, "--submit", PAYLOAD)
+    assert not problem
+    assert ("https://berth.example/v1/upstream/0/check" in str(server.requests[0])) is (mode == "callback")
+    settings.PUBLIC_URL = ""
+    server.at_request = {len(server.requests) + 2: server.succeeds}
+    check(pool, "--submit", PAYLOAD)
+    assert "webhook" not in str(server.requests[2:])
+
+
+def test_a_long_wait_is_told(server: Replicate, pool: Pool, job_type: JobType) -> None:
+    job_type.upstream |= {"mode": "callback", "poll": {"fallback": "1s"}}
+    job_type.save()
+    server.at_request[2] = server.succeeds
+    said, problem = check(pool, "--submit", PAYLOAD)
+    assert not problem
+    assert "    … the payload is sent; its answer is waited for\n" in said
+    assert "    … 1 s until the next poll (poll.fallback: no callback is heard here)\n" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "why"), [("cat.png", "no id"), ("0" * 8 + "-0000-4000-8000-" + "0" * 12, "not there")]
+)
+def test_a_payload_whose_file_is_not_there_is_not_sent(
+    server: Replicate, pool: Pool, job_type: JobType, file: str, why: str
+) -> None:
+    said, problem = check(pool, "--submit", json.dumps({"input": {"file": file}}))
+    assert problem
+    assert why in said
+    assert not server.requests

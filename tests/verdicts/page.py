@@ -42,8 +42,9 @@ type delivers at least once.
     completed · 4 · 1× · poll
 
 The job's end · what the tenant is charged · how often it ran at the upstream, by the upstream's own book · what let the first
-session go. The code of a failure is the upstream's own, where it says one. A job uses {UNITS} units at 1 credit each; {PRICE}
-credits are held. `1× (0)`: it ran once, and nothing of it was carried out or billed. The session is free
+session go. The code of a failure is the upstream's own, where it says one; without one `failed` where a 2xx said so, else
+`http_` and the status. A job uses {UNITS} units at 1 credit each; {PRICE} credits are held. `1× (0)`: it ran once, and nothing
+of it was carried out or billed. The session is free
 """
 FREED: Final = {
     "answer": "with the answer to the submit, or to its repeat",

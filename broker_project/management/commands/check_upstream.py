@@ -1,4 +1,4 @@
-"""`manage.py check_upstream POOL`: what Berth would conclude from the upstream's own answers; exit 1 when it cannot tell."""
+"""`manage.py check_upstream POOL`: what Berth would conclude from the upstream's answers; exit 1 when it cannot tell."""
 
 import asyncio
 import json
@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from broker_project.trial.live import Step, Trial, compiled
+from broker_project.trial.live import WAIT, Step, Trial, compiled
 from credits.pricing import short_text
+from jobs import callbacks, inputs
 from jobs.models import JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from pool.secrets import SecretUnreadable
@@ -40,17 +41,21 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         pool, types, accounts = _found(options)
         payload = None if options["submit"] is None else _payload(options["submit"])
+        if options["patience"] is not None and options["patience"] < 0:
+            raise CommandError("--patience is a number of seconds, 0 or more")
         if payload is not None:
             if len(types) > 1:
                 raise CommandError(f"--submit needs --type: one of {', '.join(found.name for found in types)}")
             accounts = [_with_room(accounts)]
+            payload = _as_a_job_sends_it(payload, types[0])
         self.problems = 0
         for account in accounts:
             self._try_account(pool, account)
             for job_type in types:
                 self._try_type(pool, job_type, account, payload, options["patience"])
         if self.problems:
-            raise CommandError(f"{self.problems} of these steps could not be compiled or read as they should")
+            noun = "step is a problem" if self.problems == 1 else "steps are problems"
+            raise CommandError(f"{self.problems} {noun}: what is declared, or the account, has to be mended")
 
     def _try_account(self, pool: Pool, account: UpstreamAccount) -> None:
         if pool.upstream.get("balance") and (call := self._call(pool, None, account, {})):
@@ -91,7 +96,7 @@ class Command(BaseCommand):
             self._show(account.name, "", Step("credential", "", problem=str(error)))
             return None
         declared = merged(pool.upstream, job_type.upstream if job_type else {})
-        public = str(getattr(settings, "PUBLIC_URL", "")).rstrip("/")
+        told = declared.get("mode") == "callback"
         return Call(
             key="",
             payload=payload,
@@ -100,18 +105,23 @@ class Command(BaseCommand):
             account={"name": account.name, "credential": credential, "labels": account.labels, "vars": account.vars},
             base_url=account.base_url or pool.upstream.get("base_url", ""),
             upstream=declared,
-            # Nobody waits there: what is told is refused, and asked for instead.
-            callback_url=f"{public}/v1/upstream/0/check" if declared.get("mode") == "callback" else "",
+            # As a job's, but nobody waits there: what is told is refused, and asked for instead.
+            callback_url=f"{settings.PUBLIC_URL}{callbacks.PATH}/0/check" if told and settings.PUBLIC_URL else "",
         )
 
     def _show(self, account: str, job_type: str, step: Step) -> None:
         self.problems += bool(step.problem)
+        if step.name == WAIT:
+            self.stdout.write(f"    … {step.found}")
+            self.stdout.flush()
+            return
         where = f"{account} {job_type}".strip()
         self.stdout.write(f"{where}  {step.name}  {step.asked}".rstrip())
         if step.found:
             self.stdout.write(f"    {step.found}")
         if step.problem:
             self.stdout.write(self.style.ERROR(f"    PROBLEM: {step.problem}"))
+        self.stdout.flush()
 
 
 def _found(options: dict[str, Any]) -> tuple[Pool, list[JobType], list[UpstreamAccount]]:
@@ -143,3 +153,14 @@ def _payload(text: str) -> object:
         return json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
     except (OSError, ValueError) as error:
         raise CommandError(f"--submit is JSON, or @FILE: {error}") from None
+
+
+def _as_a_job_sends_it(payload: object, job_type: JobType) -> object:
+    """With the addresses of its files, as expressions see them."""
+    try:
+        sent = inputs.as_sent(payload, job_type.max_runtime_ms / 1_000)
+    except ValueError:
+        raise CommandError("--submit refers to a file by something that is no id") from None
+    if missing := inputs.references(sent):
+        raise CommandError(f"--submit refers to a file that is not there: {missing[0][1]}")
+    return sent
