@@ -18,6 +18,7 @@ from jobs.queries import attempts
 from jobs.verdicts import UNREADABLE
 from pool.secrets import SecretUnreadable, open_credential
 from upstream.calls import Action, Call, ErrorClass, Outcome
+from upstream.declared import wants_addresses
 from upstream.loop import CallLoop, NotAcceptingError
 
 logger = logging.getLogger(__name__)
@@ -75,10 +76,8 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
     try:
         call = call_of(flight)
-        if flight.action == "submit" and (missing := inputs.references(call.payload)):
-            _learn(
-                [(key, _not_sent(flight, "rejected", "file_gone", f"the file {missing[0][1]} is not there any more"))]
-            )
+        if flight.action == "submit" and (why := inputs.unsendable(call.payload)):
+            _learn([(key, _not_sent(flight, "rejected", *why))])
             return
         loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at)
     except (SecretUnreadable, ValueError) as error:
@@ -119,7 +118,7 @@ def call_of(flight: Flight) -> Call:
     row = flight.row
     return Call(
         key=row["dispatch_key"],
-        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000),
+        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000, wants_addresses(flight.upstream)),
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={

@@ -21,6 +21,11 @@ pytestmark = pytest.mark.django_db
 CONTENT = b"\x89PNG and more"
 
 
+@pytest.fixture(autouse=True)
+def _upstreams_reach_us(settings: Any) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+
+
 def sent(caller: Caller, content: bytes = CONTENT) -> str:
     """The id of a new file."""
     response = caller.send(content)
@@ -73,9 +78,14 @@ def test_what_cannot_be_said_again_is_no_type(caller: Caller) -> None:
         assert body_of(caller.send(CONTENT, odd))["content_type"] == "application/octet-stream"
 
 
-def test_a_file_may_be_empty_but_not_too_large(caller: Caller, settings: Any) -> None:
+def test_a_file_is_neither_empty_nor_too_large(caller: Caller, settings: Any) -> None:
     settings.MAX_FILE_BYTES = 4
-    assert body_of(caller.send(b""))["size"] == 0
+    empty = {"file": SimpleUploadedFile("a", b"")}
+    form_of_none = caller.client.post("/v1/files", empty, headers={"Authorization": f"Bearer {caller.key}"})
+    for response in (caller.send(b""), form_of_none):
+        problem = assert_problem(response, 422, "validation")  # type: ignore[arg-type]
+        assert problem["errors"][0]["detail"] == "the file is empty"
+    assert not File.objects.exists()
     assert caller.send(b"1234").status_code == 201
     assert assert_problem(caller.send(b"12345"), 413, "payload-too-large")["limit"] == 4
     form = {"file": SimpleUploadedFile("a", b"12345")}
@@ -231,19 +241,61 @@ def test_a_replay_needs_its_files_still(caller: Caller) -> None:
 
 
 def test_expressions_see_where_the_file_is(caller: Caller, settings: Any) -> None:
-    settings.PUBLIC_URL = "https://berth.example"
     file = sent(caller)
-    seen = inputs.as_sent({"images": [{"file": file}], "n": 1}, 60)
+    seen = inputs.as_sent({"images": [{"file": file}], "n": 1}, 60, False)
     (image,) = seen["images"]
     assert {**image, "url": ""} == {
         "file": file, "url": "", "name": "", "content_type": "image/png", "size": len(CONTENT)
     }  # fmt: skip
     address = image["url"].removeprefix("https://berth.example")
     assert bytes_of(Caller(None, "").get(address)) == CONTENT  # type: ignore[arg-type]
+    assert inputs.unsendable(seen) is None
     settings.PUBLIC_URL = ""
-    assert inputs.as_sent({"file": file}, 60)["url"] is None
+    left = inputs.as_sent({"image": {"file": file}}, 60, False)
+    assert (left, inputs.unsendable(left)) == ({"image": {"file": file}}, (inputs.NO_ADDRESS, inputs.NO_PUBLIC_URL))
+    settings.PUBLIC_URL = "https://berth.example"
     expire_all()
-    assert inputs.as_sent({"file": file}, 60) == {"file": file}
+    left = inputs.as_sent({"file": file}, 60, False)
+    assert (left, (inputs.unsendable(left) or ("",))[0]) == ({"file": file}, "file_gone")
+
+
+def test_where_a_type_wants_addresses_a_reference_is_replaced_by_one(caller: Caller) -> None:
+    file = sent(caller)
+    seen = inputs.as_sent({"input": {"images": [{"file": file}], "mask": {"file": file}}}, 60, True)["input"]
+    for address in (seen["images"][0], seen["mask"]):
+        path = address.removeprefix("https://berth.example")
+        assert bytes_of(Caller(None, "").get(path)) == CONTENT  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("files", "kind"), [(None, dict), ("object", dict), ("url", str)])
+@pytest.mark.django_db(transaction=True)
+def test_a_job_is_sent_with_files_as_its_type_wants_them(caller: Caller, files: str | None, kind: type) -> None:
+    upstream = {"mode": "sync", "submit": {"path": "'/run'"}, "files": files}
+    job = factories.at(
+        "assigned", factories.make_job_type(upstream=upstream), caller.tenant, payload={"image": {"file": sent(caller)}}
+    )
+    call = calls.call_of(factories.dispatch(job))
+    assert isinstance(call.payload["image"], kind)
+
+
+@pytest.mark.parametrize("files", ["object", "url"])
+def test_without_an_address_of_ours_no_file_is_referred_to(caller: Caller, settings: Any, files: str) -> None:
+    settings.PUBLIC_URL = ""
+    upstream = {"mode": "sync", "submit": {"path": "'/run'"}, "files": files}
+    job_type = factories.make_job_type(upstream=upstream)
+    problem = assert_problem(caller.submit(job_type, {"image": {"file": sent(caller)}}), 422, "validation")
+    assert problem["errors"] == [{"pointer": "/payload/image/file", "detail": inputs.NO_PUBLIC_URL}]
+    assert caller.submit(job_type, {"image": "none"}).status_code == 202
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_whose_file_has_no_address_any_more_is_not_sent(caller: Caller, settings: Any) -> None:
+    job = factories.at("assigned", tenant=caller.tenant, payload={"image": {"file": sent(caller)}})
+    settings.PUBLIC_URL = ""
+    calls.dispatch([job.id])
+    transitions.finish([job.id])
+    job.refresh_from_db()
+    assert (job.state, job.error["code"]) == ("failed", "no_file_address")  # type: ignore[index]
 
 
 @pytest.mark.django_db(transaction=True)

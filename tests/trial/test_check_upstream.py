@@ -5,10 +5,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from files import storing
 from jobs.models import Job, JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from tests import factories
@@ -75,6 +77,39 @@ def test_a_payload_is_sent_once_and_followed_to_its_end(server: Replicate, pool:
     assert [method for method, _, _ in server.requests] == ["POST", "GET", "GET", "GET"]
     assert server.requests[0][2] == json.loads(PAYLOAD)
     assert not Job.objects.exists()
+
+
+def test_files_of_a_payload_are_sent_as_a_job_would_send_them(
+    server: Replicate, pool: Pool, job_type: JobType, settings: Any
+) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+    tenant = factories.make_tenant()
+    row = storing.put(tenant.pk, io.BytesIO(b"x"), kind="input", size=1, name="", content_type="a/b", keep_seconds=60)
+    server.at_request[3] = server.succeeds
+    payload = {"version": "v1", "input": {"image": {"file": str(row["id"])}}}
+    said, problem = check(pool, "--submit", json.dumps(payload))
+    assert not problem, said
+    image = server.requests[0][2]["input"]["image"]
+    assert image.startswith(f"https://berth.example/v1/files/{row['id']}/content?token=")
+
+
+@pytest.fixture
+def image_type(pool: Pool, job_type: JobType) -> Pool:
+    return job_type.pool
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [(str(uuid4()), "is not there any more"), ("no-id", "is not there any more"), ("nowhere", "set PUBLIC_URL")],
+)
+def test_a_file_that_cannot_be_sent_is_refused_before_anything_is(
+    server: Replicate, image_type: Pool, settings: Any, file: str, why: str
+) -> None:
+    settings.PUBLIC_URL = "" if file == "nowhere" else "https://berth.example"
+    said, problem = check(image_type, "--submit", json.dumps({"input": {"image": {"file": file}}}))
+    assert problem
+    assert why in said
+    assert not server.requests
 
 
 def test_a_payload_may_stand_in_a_file_and_a_failure_is_read_too(

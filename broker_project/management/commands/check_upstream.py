@@ -3,6 +3,7 @@
 import asyncio
 import json
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,13 +12,14 @@ from django.core.management.base import BaseCommand, CommandError
 
 from broker_project.trial.live import Step, Trial, compiled
 from credits.pricing import short_text
+from jobs import inputs
 from jobs.models import JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from pool.secrets import SecretUnreadable
 from upstream import balances
 from upstream.adapters import UnknownAdapterError
 from upstream.calls import Call
-from upstream.declared import merged
+from upstream.declared import merged, wants_addresses
 
 Row = TypeVar("Row", JobType, UpstreamAccount)
 BALANCE_SECONDS = 25.0
@@ -94,7 +96,7 @@ class Command(BaseCommand):
         public = str(getattr(settings, "PUBLIC_URL", "")).rstrip("/")
         return Call(
             key="",
-            payload=payload,
+            payload=_as_sent(payload, job_type, declared),
             job={"id": "check", "type": job_type.name if job_type else "", "attempt": 1, "metadata": {}},
             tenant={"name": "check_upstream"},
             account={"name": account.name, "credential": credential, "labels": account.labels, "vars": account.vars},
@@ -136,6 +138,16 @@ def _with_room(accounts: list[UpstreamAccount]) -> UpstreamAccount:
         if Resource.objects.filter(account=account).exclude(state__in=AT_WORK).exists():
             return account
     raise CommandError("every session is at work; drain one, wait for its end, and try again")
+
+
+def _as_sent(payload: object, job_type: JobType | None, declared: Mapping[str, Any]) -> object:
+    """With its files as a job of the type would be sent."""
+    seconds = job_type.max_runtime_ms / 1_000 if job_type else 0.0
+    sent = inputs.as_sent(payload, seconds, wants_addresses(declared))
+    if why := inputs.unsendable(sent):
+        hint = "; set PUBLIC_URL" if why[0] == inputs.NO_ADDRESS else ""
+        raise CommandError(f"--submit: {why[1]}{hint}")
+    return sent
 
 
 def _payload(text: str) -> object:
