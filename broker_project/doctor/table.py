@@ -40,6 +40,7 @@ CHECKS: Final = (
     Check("accounts", of_work.accounts, _SCHEMA),
     Check("adapters", of_work.adapters, _SCHEMA),
     Check("dead_letters", of_work.dead_letters, _SCHEMA),
+    Check("results", of_work.results, _SCHEMA),
     Check("unknown", of_work.unknown, _SCHEMA),
     Check("attention", of_work.attention, _SCHEMA),
 )

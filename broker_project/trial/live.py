@@ -91,6 +91,8 @@ class Trial:
             outcome, step = await self._asked(action, call)
             yield step
         problem = "what came of it is unknown" if outcome.verdict == "unknown" else ""
+        if outcome.unread is not None:
+            problem = f"its result is there, and would not be found: {outcome.error_message}"
         yield Step("end", in_words(outcome), problem=problem)
 
     def _next(self, call: Call, outcome: Outcome) -> Action | None:
