@@ -18,6 +18,7 @@ from jobs.queries import attempts
 from jobs.verdicts import UNREADABLE
 from pool.secrets import SecretUnreadable, open_credential
 from upstream.calls import Action, Call, ErrorClass, Outcome
+from upstream.declared import wants_addresses
 from upstream.loop import CallLoop, NotAcceptingError
 from upstream.outcomes import UnwritableError
 
@@ -81,9 +82,8 @@ def _start(flight: Flight, leased_at: float) -> bool:
         return False
     try:
         call = call_of(flight)
-        if flight.action == "submit" and (missing := inputs.references(call.payload)):
-            gone = f"the file {missing[0][1]} is not there any more"
-            _learn([(key, _not_sent(flight, "rejected", "file_gone", gone))])
+        if flight.action == "submit" and (why := inputs.unsendable(call.payload)):
+            _learn([(key, _not_sent(flight, "rejected", *why))])
         elif not loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at):
             _flying.pop(key, None)
             return False
@@ -129,7 +129,7 @@ def call_of(flight: Flight, *, to_send: bool = True) -> Call:
     row = flight.row
     return Call(
         key=row["dispatch_key"],
-        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000),
+        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000, wants_addresses(flight.upstream)),
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={

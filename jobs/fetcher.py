@@ -17,7 +17,7 @@ from jobs.flight import Flight
 from jobs.queries import fetches
 from upstream import links
 from upstream.calls import Call
-from upstream.result_files import ResultFiles, compile_result_files
+from upstream.result_files import LinkRefused, NoLinks, ResultFiles, compile_result_files, links_again
 
 AT_ONCE: Final = 16  # attempts whose files are on their way; others wait, and are kept
 STOP_SECONDS: Final = 5.0
@@ -81,7 +81,8 @@ class Fetcher:
         except asyncio.CancelledError:
             return  # somebody else has taken it up
         except Exception as error:  # noqa: BLE001  whatever kept the files from us is told, and tried again
-            await _on_a_thread(fetching.unpaid, flight.attempt_id, flight.fence, tries, _said(error))
+            verb = fetching.unpaid if _is_dead(error) else fetching.put_off
+            await _on_a_thread(verb, flight.attempt_id, flight.fence, tries, _said(error))
         else:
             await _on_a_thread(fetching.paid, flight.attempt_id, tries, result)
         finally:
@@ -93,10 +94,13 @@ class Fetcher:
             call = await _on_a_thread(calls.call_of, flight)
             block = compile_result_files(call.upstream)
             if block is None:
-                raise links.LinkFailed("the type does not say any more where its result lies")
+                raise LinkRefused("the type does not say any more where its result lies")
+            by_name = flight.row["links"]
+            if fetching.is_unread(by_name):
+                by_name = links_again(block, call, by_name[0])
             with ExitStack() as closing:
                 marks = {}
-                for name, (content, came) in (await self._all(block, call, flight.row["links"], closing)).items():
+                for name, (content, came) in (await self._all(block, call, by_name, closing)).items():
                     content.seek(0)
                     row = await _on_a_thread(results.keep, flight.job_id, content, came.size, name, came.content_type)
                     marks[name] = results.mark(row)
@@ -134,6 +138,11 @@ async def _on_a_thread(verb: Any, *arguments: Any) -> Any:
             connection.close()
 
     return await asyncio.to_thread(run)
+
+
+def _is_dead(error: Exception) -> bool:
+    """Whether it is the link that brings nothing; all else is ours to mend: what is declared, a credential, a storage."""
+    return isinstance(error, links.LinkFailed | NoLinks) and not isinstance(error, links.FileTooLong)
 
 
 def _said(error: Exception) -> str:

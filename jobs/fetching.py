@@ -1,12 +1,17 @@
 """Results behind links: owed when the attempt has ended, paid when our copies are stored. Only the finish waits for them.
 
-The session is free meanwhile. What is taken up is kept by renewing `fetch_at`; one whose process died is taken up again.
+The session is free meanwhile, the hold stays. What is taken up is kept by renewing `fetch_at`; one whose process died is taken
+up again. A link that brings nothing is given up after some tries. Where what is declared is wrong, the work was done and paid
+for upstream: it waits for a day to be mended. After that there is no way back: the hold was released, its tenant may have
+spent those credits, or run the job again.
 """
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
+from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from jobs.findings import Finding
@@ -14,17 +19,24 @@ from jobs.queries import attempts, fetches
 from jobs.signals import announce_attempts, attempt_ended, attempt_owing
 from upstream.result_files import ALONE, UNAVAILABLE
 
-PAUSES_SECONDS: Final = (10.0, 30.0, 120.0, 300.0)  # between the tries: five within about ten minutes
+PAUSES_SECONDS: Final = (10.0, 30.0, 120.0, 300.0)  # between the tries of a link: five within about ten minutes
+PUT_OFF_SECONDS: Final = 1_800.0  # between the tries where what is declared is wrong
+LONGEST_WAIT_SECONDS: Final = 86_400.0  # for somebody to mend it, since the attempt ended
 LONGEST_MESSAGE: Final = 300
 logger = logging.getLogger(__name__)
 
 
 def owe(findings: Sequence[Finding], ended: Collection[int]) -> None:
     """Within `learn`: the attempts that ended now with links owe their files before their jobs are finished."""
-    links = {f.flight.attempt_id: f.outcome.files for f in findings if f.proven and f.outcome.files}
-    mine = {attempt_id: by_name for attempt_id, by_name in links.items() if attempt_id in ended}
+    owed = {f.flight.attempt_id: _owed(f) for f in findings if f.proven and _owed(f)}
+    mine = {attempt_id: links for attempt_id, links in owed.items() if attempt_id in ended}
     if mine:
         announce_attempts(attempt_owing, fetches.owe(mine))
+
+
+def is_unread(links: Any) -> bool:
+    """Whether an attempt's `links` are an answer, as the only item of a list, in which they are to be found yet."""
+    return isinstance(links, list)
 
 
 def paid(attempt_id: int, tries: int, result: Any) -> bool:
@@ -39,19 +51,39 @@ def paid(attempt_id: int, tries: int, result: Any) -> bool:
 
 
 def unpaid(attempt_id: int, fence: int, tries: int, why: str) -> None:
-    """PROCESSING stays PROCESSING: a try brought nothing. It is tried again after a pause; after the last the attempt failed.
+    """PROCESSING stays PROCESSING: a link brought nothing. It is tried again after a pause; after the last the attempt failed.
 
     What it cost the account stays booked, the tenant's hold is released. Locks the attempt; late, it changes nothing.
     """
-    message = why[:LONGEST_MESSAGE]
-    content = {"try": tries, "error_code": UNAVAILABLE, "error_message": message}
-    logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
     with transaction.atomic():
-        attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": "fetch", "content": content}])
-        if tries <= len(PAUSES_SECONDS):
-            announce_attempts(attempt_owing, fetches.again(attempt_id, tries, PAUSES_SECONDS[tries - 1]))
-        else:
-            announce_attempts(attempt_ended, fetches.given_up(attempt_id, tries, UNAVAILABLE, message))
+        _noted(attempt_id, fence, tries, why, "link")
+        failed = fetches.failed_tries(attempt_id)
+        pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else None
+        _again_or_given_up(attempt_id, tries, why, pause)
+
+
+def put_off(attempt_id: int, fence: int, tries: int, why: str) -> None:
+    """PROCESSING stays PROCESSING: what is declared, or our own storage, kept the files from us. It waits to be mended.
+
+    For a day, then the attempt failed. None of these tries counts against the link. Locks the attempt; late, it changes
+    nothing.
+    """
+    with transaction.atomic():
+        _noted(attempt_id, fence, tries, why, "ours")
+        waited = fetches.waited_seconds(attempt_id)
+        pause = PAUSES_SECONDS[tries - 1] if tries <= len(PAUSES_SECONDS) else PUT_OFF_SECONDS
+        _again_or_given_up(attempt_id, tries, why, pause if waited < LONGEST_WAIT_SECONDS else None)
+
+
+def hasten(job_id: UUID) -> bool:
+    """PROCESSING stays PROCESSING: what the job's attempt owes is tried now instead of later.
+
+    Locks the attempt. False: there is none, or it is being fetched or about to be; a second caller changes nothing.
+    """
+    with transaction.atomic():
+        due = fetches.hasten(job_id, settings.LEASE_SECONDS)
+        announce_attempts(attempt_owing, due)
+    return bool(due)
 
 
 def result_with(result: Any, files: Mapping[str, Mapping[str, Any]]) -> Any:
@@ -59,3 +91,23 @@ def result_with(result: Any, files: Mapping[str, Mapping[str, Any]]) -> Any:
     if result is not None:
         return {"result": result, "files": dict(files)}
     return dict(files[ALONE]) if files.keys() == {ALONE} else dict(files)
+
+
+def _owed(finding: Finding) -> Any:
+    unread = finding.outcome.unread
+    return finding.outcome.files if unread is None else [unread]
+
+
+def _noted(attempt_id: int, fence: int, tries: int, why: str, cause: str) -> None:
+    message = why[:LONGEST_MESSAGE]
+    content = {"try": tries, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
+    logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
+    attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": "fetch", "content": content}])
+
+
+def _again_or_given_up(attempt_id: int, tries: int, why: str, pause_seconds: float | None) -> None:
+    message = why[:LONGEST_MESSAGE]
+    if pause_seconds is None:
+        announce_attempts(attempt_ended, fetches.given_up(attempt_id, tries, UNAVAILABLE, message))
+    else:
+        announce_attempts(attempt_owing, fetches.again(attempt_id, tries, pause_seconds, UNAVAILABLE, message))

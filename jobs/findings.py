@@ -114,7 +114,7 @@ class Finding:
 
     def evidence(self) -> dict[str, Any]:
         """The row that is kept whoever comes late."""
-        names = [each.name for each in fields(self.outcome) if each.name not in ("result", "content")]
+        names = [each.name for each in fields(self.outcome) if each.name not in ("result", "content", "unread")]
         known = {name: getattr(self.outcome, name) for name in names}
         content = {name: _storable(value) for name, value in {**known, **self.said}.items() if value not in (None, "")}
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "kind": self.kind, "content": content}

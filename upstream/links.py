@@ -38,10 +38,14 @@ def client() -> aiohttp.ClientSession:
     )
 
 
+class FileTooLong(LinkFailed):
+    """A file is larger than the type allows, which an operator may mend."""
+
+
 async def fetch(session: aiohttp.ClientSession, block: ResultFiles, call: Call, link: str, into: IO[bytes]) -> Fetched:
     """Writes what the link leads to. base_url's own host is asked with the pool's headers, no other is.
 
-    Raises LinkFailed, LinkRefused, ExpressionError (of a header).
+    Raises LinkFailed, FileTooLong, LinkRefused, ExpressionError (of a header).
     """
     try:
         async with asyncio.timeout(block.timeout_ms / 1_000):
@@ -75,6 +79,6 @@ async def _read(response: aiohttp.ClientResponse, block: ResultFiles, into: IO[b
         size += len(chunk)
         if size > block.max_bytes:
             response.close()
-            raise LinkFailed(f"more than {block.max_bytes} bytes")
+            raise FileTooLong(f"more than {block.max_bytes} bytes")
         into.write(chunk)
     return Fetched(size, response.headers.get("Content-Type", ""))

@@ -6,7 +6,7 @@ from credits.pricing import short_text
 from jobs import affording, balances
 from jobs.models import JobType
 from jobs.queries import affording as purses
-from jobs.queries import health, health_of_accounts, occupancy
+from jobs.queries import fetches, health, health_of_accounts, occupancy
 from jobs.queries.balances import standing
 from statemachine.sql import Row
 from upstream.adapters import adapter
@@ -122,6 +122,18 @@ def attention() -> Finding:
             "the admin lists them under `needs attention`; look at the upstream, then decide the outcome there",
         )
     return ok("no job needs an operator")
+
+
+def results() -> Finding:
+    """Results behind links that were tried in vain and wait, which after a day are lost."""
+    rows = fetches.waiting()
+    if rows:
+        named = [f"{row['type']} of {row['pool']} ({row['number']:,}): {row['why']}" for row in rows]
+        return warning(
+            f"{counted(sum(row['number'] for row in rows), 'result')} could not be fetched yet: {some(named)}",
+            "mend result_files of the type and apply; they are tried again by themselves, in the admin at once",
+        )
+    return ok("no result waits to be fetched again")
 
 
 def unknown() -> Finding:

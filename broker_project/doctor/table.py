@@ -42,6 +42,7 @@ CHECKS: Final = (
     Check("adapters", of_work.adapters, _SCHEMA),
     Check("dead_letters", of_work.dead_letters, _SCHEMA),
     Check("found_out", of_work.found_out, _SCHEMA),
+    Check("results", of_work.results, _SCHEMA),
     Check("unknown", of_work.unknown, _SCHEMA),
     Check("attention", of_work.attention, _SCHEMA),
 )

@@ -95,6 +95,8 @@ class Trial:
             outcome, step = await self._asked(action, call)
             yield replace(step, problem=mistake(outcome))
         problem = "what came of it is unknown" if outcome.verdict == "unknown" else ""
+        if outcome.unread is not None:
+            problem = f"its result is there, and would not be found: {outcome.error_message}"
         yield Step("end", redacted(in_words(outcome), call, LONGEST_LINE), problem=problem)
 
     async def _waits(self, seconds: float, action: Action) -> AsyncIterator[Step]:

@@ -17,6 +17,7 @@ from tests.api.conftest import Caller, body_of
 from tests.db import let_time_pass
 from tests.linking import Linking
 from upstream.calls import Outcome
+from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 IMAGE = b"\x89PNG" * 1_000
@@ -46,6 +47,12 @@ def answered(caller: Caller, provider: Linking, links: Any, result: Any = None, 
     outcome = Outcome(over=True, verdict="succeeded", units=3.0, result=result, files=links, **fields)
     results.learn([Finding(factories.dispatch(job), outcome)])
     return job
+
+
+def mended(job: Job, **block: Any) -> None:
+    """The type says it otherwise from now on."""
+    job.type.upstream = {**job.type.upstream, "result_files": block}
+    job.type.save()
 
 
 def until(holds: Callable[[], Any]) -> None:
@@ -178,6 +185,81 @@ def test_with_every_signal_lost_the_sweep_alone_ends_it(caller: Caller, provider
     until(lambda: factories.attempt_of(job).fetch_at is None)
     sweep()
     assert Job.objects.get(pk=job.pk).state == "completed"
+
+
+def test_what_is_declared_wrongly_waits_to_be_mended_and_is_fetched_then(caller: Caller, provider: Linking) -> None:
+    body = {"made": {"url": f"{provider.url}/a.png"}}
+    unread = {"status": 200, "headers": {}, "body": body}
+    job = answered(
+        caller, provider, None, unread=unread, error_code="result_unavailable", error_message="urls: no such key"
+    )
+    mended(job, urls="response.body.url")
+    tried(job)
+    assert missed.jobs_to_finish() == []
+    for _ in range(2 * len(fetching.PAUSES_SECONDS)):
+        before = factories.attempt_of(job).fetch_tries
+        let_time_pass(fetching.PUT_OFF_SECONDS + 1)
+        fetcher.fetch([job.id])
+        until(lambda before=before: Evidence.objects.filter(kind="fetch").count() > before)
+    attempt = factories.attempt_of(job)
+    assert (attempt.verdict, attempt.error_code, attempt.finished_at) == ("succeeded", "result_unavailable", None)
+    assert factories.money(caller.tenant)[1] > 0, "its hold stays"
+    assert (fetching.hasten(job.id), missed.jobs_to_fetch()) == (True, [job.id])
+    mended(job, urls="response.body.made.url")
+    fetcher.fetch([job.id])
+    assert ended(job).state == "completed"
+    assert factories.attempt_of(job).error_code == ""
+    shown = body_of(caller.get(f"/v1/jobs/{job.pk}/attempts"))["data"]
+    assert shown[0]["error"] is None
+
+
+def test_after_a_day_nobody_waits_for_it_any_more(caller: Caller, provider: Linking) -> None:
+    job = answered(caller, provider, {"file": "https://cdn.example/a.png"})
+    tried(job)
+    let_time_pass(fetching.LONGEST_WAIT_SECONDS + 1)
+    fetcher.fetch([job.id])
+    ended(job)
+    assert (job.state, factories.money(caller.tenant)) == ("failed", (1_000 * factories.MICRO, 0))
+    assert not fetching.hasten(job.id)
+
+
+def test_tries_that_failed_by_our_fault_do_not_count_against_the_link(caller: Caller, provider: Linking) -> None:
+    job = answered(caller, provider, {"file": f"{provider.url}/none"})
+    for tries in range(1, 8):
+        (row,) = fetches.take([job.id], 15)
+        assert row["fetch_tries"] == tries
+        fetching.put_off(row["attempt_id"], row["fence"], tries, "the host is none of hosts")
+        let_time_pass(fetching.PUT_OFF_SECONDS + 1)
+    (row,) = fetches.take([job.id], 15)
+    fetching.unpaid(row["attempt_id"], row["fence"], 8, "answered 503")
+    assert factories.attempt_of(job).verdict == "succeeded"
+
+
+def test_a_file_larger_than_the_type_allows_waits_for_a_larger_bound(caller: Caller, provider: Linking) -> None:
+    job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
+    mended(job, urls="''", max="10B")
+    tried(job)
+    assert Evidence.objects.get(kind="fetch").content["cause"] == "ours"
+    mended(job, urls="''", max="1MB")
+    let_time_pass(fetching.PAUSES_SECONDS[0] + 1)
+    fetcher.fetch([job.id])
+    assert ended(job).state == "completed"
+
+
+def test_a_tenant_reads_nothing_of_our_inside(caller: Caller, provider: Linking) -> None:
+    job = answered(caller, provider, {"file": "http://127.0.0.1:1/a.png"})
+    tried(job)
+    let_time_pass(fetching.LONGEST_WAIT_SECONDS + 1)
+    fetcher.fetch([job.id])
+    ended(job)
+    told = [caller.get(f"/v1/jobs/{job.pk}{more}").content.decode() for more in ("", "/attempts", "/result")]
+    told.append(str(Event.objects.get().body))
+    for text in told:
+        assert "result_unavailable" in text
+        assert "127.0.0.1" not in text
+        assert "hosts" not in text
+    assert "127.0.0.1" in Evidence.objects.filter(kind="fetch").latest("id").content["error_message"]
+    assert "127.0.0.1" in factories.attempt_of(job).error_message
 
 
 def test_a_failure_and_a_late_success_owe_nothing(caller: Caller, provider: Linking) -> None:

@@ -5,10 +5,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from files import storing
 from jobs.models import Job, JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from tests import factories
@@ -75,6 +77,39 @@ def test_a_payload_is_sent_once_and_followed_to_its_end(server: Replicate, pool:
     assert [method for method, _, _ in server.requests] == ["POST", "GET", "GET", "GET"]
     assert server.requests[0][2] == json.loads(PAYLOAD)
     assert not Job.objects.exists()
+
+
+def test_files_of_a_payload_are_sent_as_a_job_would_send_them(
+    server: Replicate, pool: Pool, job_type: JobType, settings: Any
+) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+    tenant = factories.make_tenant()
+    row = storing.put(tenant.pk, io.BytesIO(b"x"), kind="input", size=1, name="", content_type="a/b", keep_seconds=60)
+    server.at_request[3] = server.succeeds
+    payload = {"version": "v1", "input": {"image": {"file": str(row["id"])}}}
+    said, problem = check(pool, "--submit", json.dumps(payload))
+    assert not problem, said
+    image = server.requests[0][2]["input"]["image"]
+    assert image.startswith(f"https://berth.example/v1/files/{row['id']}/content?token=")
+
+
+@pytest.fixture
+def image_type(pool: Pool, job_type: JobType) -> Pool:
+    return job_type.pool
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [(str(uuid4()), "is not there any more"), ("no-id", "is not there any more"), ("nowhere", "set PUBLIC_URL")],
+)
+def test_a_file_that_cannot_be_sent_is_refused_before_anything_is(
+    server: Replicate, image_type: Pool, settings: Any, file: str, why: str
+) -> None:
+    settings.PUBLIC_URL = "" if file == "nowhere" else "https://berth.example"
+    said, problem = check(image_type, "--submit", json.dumps({"input": {"image": {"file": file}}}))
+    assert problem
+    assert why in said
+    assert not server.requests
 
 
 def test_a_payload_may_stand_in_a_file_and_a_failure_is_read_too(
@@ -212,7 +247,7 @@ def test_a_success_whose_links_may_not_be_followed_is_a_problem(
     server.at_request[3] = server.succeeds
     said, problem = check(pool, "--submit", PAYLOAD)
     assert problem
-    assert "failed, session over, code result_unavailable" in said
+    assert "succeeded, session over, code result_unavailable" in said
     assert "PROBLEM: result_files finds no link that may be followed (result_unavailable)" in said
     job_type.upstream["result_files"]["hosts"] = ["files"]
     job_type.save()
@@ -276,15 +311,3 @@ def test_a_long_wait_is_told(server: Replicate, pool: Pool, job_type: JobType) -
     assert not problem
     assert "    … the payload is sent; its answer is waited for\n" in said
     assert "    … 1 s until the next poll (poll.fallback: no callback is heard here)\n" in said
-
-
-@pytest.mark.parametrize(
-    ("file", "why"), [("cat.png", "no id"), ("0" * 8 + "-0000-4000-8000-" + "0" * 12, "not there")]
-)
-def test_a_payload_whose_file_is_not_there_is_not_sent(
-    server: Replicate, pool: Pool, job_type: JobType, file: str, why: str
-) -> None:
-    said, problem = check(pool, "--submit", json.dumps({"input": {"file": file}}))
-    assert problem
-    assert why in said
-    assert not server.requests

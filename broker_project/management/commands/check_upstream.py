@@ -3,6 +3,7 @@
 import asyncio
 import json
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from pool.secrets import SecretUnreadable
 from upstream import balances
 from upstream.adapters import UnknownAdapterError
 from upstream.calls import Call
-from upstream.declared import merged
+from upstream.declared import merged, wants_addresses
 
 Row = TypeVar("Row", JobType, UpstreamAccount)
 BALANCE_SECONDS = 25.0
@@ -47,7 +48,6 @@ class Command(BaseCommand):
             if len(types) > 1:
                 raise CommandError(f"--submit needs --type: one of {', '.join(found.name for found in types)}")
             accounts = [_with_room(accounts)]
-            payload = _as_a_job_sends_it(payload, types[0])
         self.problems = 0
         for account in accounts:
             self._try_account(pool, account)
@@ -99,7 +99,7 @@ class Command(BaseCommand):
         told = declared.get("mode") == "callback"
         return Call(
             key="",
-            payload=payload,
+            payload=_as_sent(payload, job_type, declared),
             job={"id": "check", "type": job_type.name if job_type else "", "attempt": 1, "metadata": {}},
             tenant={"name": "check_upstream"},
             account={"name": account.name, "credential": credential, "labels": account.labels, "vars": account.vars},
@@ -148,19 +148,18 @@ def _with_room(accounts: list[UpstreamAccount]) -> UpstreamAccount:
     raise CommandError("every session is at work; drain one, wait for its end, and try again")
 
 
+def _as_sent(payload: object, job_type: JobType | None, declared: Mapping[str, Any]) -> object:
+    """With its files as a job of the type would be sent."""
+    seconds = job_type.max_runtime_ms / 1_000 if job_type else 0.0
+    sent = inputs.as_sent(payload, seconds, wants_addresses(declared))
+    if why := inputs.unsendable(sent):
+        hint = "; set PUBLIC_URL" if why[0] == inputs.NO_ADDRESS else ""
+        raise CommandError(f"--submit: {why[1]}{hint}")
+    return sent
+
+
 def _payload(text: str) -> object:
     try:
         return json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
     except (OSError, ValueError) as error:
         raise CommandError(f"--submit is JSON, or @FILE: {error}") from None
-
-
-def _as_a_job_sends_it(payload: object, job_type: JobType) -> object:
-    """With the addresses of its files, as expressions see them."""
-    try:
-        sent = inputs.as_sent(payload, job_type.max_runtime_ms / 1_000)
-    except ValueError:
-        raise CommandError("--submit refers to a file by something that is no id") from None
-    if missing := inputs.references(sent):
-        raise CommandError(f"--submit refers to a file that is not there: {missing[0][1]}")
-    return sent
