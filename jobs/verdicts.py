@@ -15,6 +15,12 @@ DEFAULT_RETRY: Mapping[str, Any] = {"attempts": 3, "first_ms": 1000, "factor": 2
 CRASH_BUDGET = 3
 BUSY_PAUSE_MS = 1000
 OPERATOR = "operator"  # the error class of an attempt of which an operator said that nobody will find out
+# The error class of what speaks of our account though the account was not refused: of a job that is at fault, and of
+# what could not be asked for.
+OF_ACCOUNT = "account"
+OF_ACCOUNTS = ("auth", OF_ACCOUNT)  # what the upstream says of our accounts is not its tenants' to read
+UPSTREAM_REFUSED = "upstream_refused"
+REFUSED_TEXT = "the upstream refused the account that the job ran with"
 UNREADABLE = "credential"  # the error code where a stored credential cannot be opened here: not the account's fault
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 
@@ -42,7 +48,7 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
         return Decision("fail", "outcome_unknown")
     if case["crashes"] >= CRASH_BUDGET:
         return Decision("fail", "crash_budget", f"its worker was lost {case['crashes']} times")
-    if case["verdict"] == NOT_EXECUTED and case["error_class"] == "rejected":
+    if case["verdict"] == NOT_EXECUTED and case["error_class"] in ("rejected", OF_ACCOUNT):
         return Decision("fail", code or "rejected", message)
     if case["verdict"] == NOT_EXECUTED and code in NEVER_SENT:
         return Decision("retry", code, message, counted=False)
@@ -57,6 +63,15 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     if case["tries"] + 1 >= case["max_attempts"]:
         return Decision("fail", code, message, retryable=True)
     return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))
+
+
+def told(case: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+    """The error of the job as its tenant reads it: code, message, retryable. What speaks of our account is not in it."""
+    code, message = decision.code, decision.message
+    if case["error_class"] in OF_ACCOUNTS and message == case["error_message"]:
+        code = code if code == "outcome_unknown" else UPSTREAM_REFUSED
+        message = REFUSED_TEXT
+    return {"code": code, "message": message, "retryable": decision.retryable}
 
 
 def pause_ms(policy: Mapping[str, Any], tries: int) -> int:

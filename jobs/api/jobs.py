@@ -20,6 +20,7 @@ from jobs.api.refusals import IdempotencyKeyMissing, InvalidFields, JobFailed, N
 from jobs.queries import reading
 from jobs.results import file_of
 from jobs.states import JOB
+from jobs.verdicts import OF_ACCOUNTS, REFUSED_TEXT, UPSTREAM_REFUSED
 from statemachine.actors import acting_as
 from statemachine.sql import Row
 from tenants.models import Tenant
@@ -228,5 +229,7 @@ def _actor(name: str) -> str:
 
 def _attempt(row: Row) -> dict[str, Any]:
     error = {"code": row["error_code"], "message": row["error_message"]} if row["error_code"] else None
+    if error and row["error_class"] in OF_ACCOUNTS:
+        error = {"code": UPSTREAM_REFUSED, "message": REFUSED_TEXT}
     shown = ("number", "run", "phase", "opened_at", "called_at", "ended_at")
     return {**{name: row[name] for name in shown}, "verdict": row["verdict"] or None, "error": error}

@@ -57,7 +57,7 @@ def test_an_account_that_failed_tells_why_and_its_rest_is_ended_by_hand(operator
     (account,) = world.accounts
     assert "It has not failed" in operator.page(account)
     world.run(0, HTTP_503, times=5)
-    assert "503 http_503" in operator.page(account)
+    assert "http_503" in operator.page(account)
     assert "2 sessions will rest no longer" in operator.effect("end-rest", account)
     operator.do("end-rest", account)
     assert world.states() == ["available"] * 2
