@@ -21,7 +21,7 @@ from jobs.queries import affording
 from jobs.queries.under_way import under_way, whole_errors
 from jobs.states import ATTEMPT_PHASES, JOB, UNKNOWN, VERDICTS
 from jobs.verdicts import UPSTREAM_REFUSED
-from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
+from statemachine.admin import ReadOnlyAdmin, in_few_words, states_filter, words_of
 from tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -142,14 +142,6 @@ def _begin(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     more = f"… ({len(text):,} characters)" if len(text) > MOST_SHOWN else ""
     return format_html('<pre class="berth-pre">{}{}</pre>', text[:MOST_SHOWN], more)
-
-
-def in_few_words(text: str, most: int) -> str:
-    """Its beginning, cut between two words where it can be, with an ellipsis; whole where it has `most` characters."""
-    if len(text) <= most:
-        return text
-    begin = text[: most - 1]
-    return f"{begin[: begin.rfind(' ')] if ' ' in begin[most // 2 :] else begin}…"
 
 
 def _why(jobs: Sequence[Job]) -> dict[UUID, str]:

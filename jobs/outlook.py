@@ -50,7 +50,7 @@ def in_full(flight: Flight) -> list[Fact]:
 
 def by_itself(flight: Flight) -> str:
     """What comes of it if an operator only waits."""
-    return f"{_latest(flight)} If nobody knows then: {_follows(flight)}."
+    return f"{_next(flight)}; at the latest: {_latest(flight)} If nobody knows then: {_follows(flight)}."
 
 
 def _known(flight: Flight) -> str:

@@ -157,7 +157,7 @@ def _sessions(rows: Any) -> Section:
             row.state,
             "yes" if row.accepting and not row.disabled else "no",
             _time(row.available_at),
-            row.reason or row.note or "–",
+            "the account is refused: see Health" if row.refused else row.reason or row.note or "–",
         ]
         for row in rows
     ]
