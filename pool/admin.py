@@ -50,7 +50,8 @@ def _stands(session: Resource) -> str:
     if session.refused:
         code = session.note.removeprefix(REFUSED).partition(": ")[0]
         return f"{session.state}{draining}: refused by the upstream{f' ({code})' if code else ''}"
-    why = (session.reason or session.note) if draining or session.state in ("offline", "cooldown") else ""
+    out = session.state in ("offline", "cooldown")
+    why = (out and session.reason) or (session.note if out or draining else "")
     return f"{session.state}{draining}{f': {in_few_words(why, MOST_OF_REASON)}' if why else ''}"
 
 

@@ -70,7 +70,7 @@ JOIN credits_hold h ON h.id = r.hold_id AND h.status = 'open' JOIN jobs_job j ON
 WHERE r.needs_attention_since IS NOT NULL GROUP BY j.pool_id"""
 _EACH_SESSION = """
 SELECT r.id, r.pool_id, r.account_id, a.name AS account, r.number, r.state, r.accepting, r.available_at,
-       COALESCE(NULLIF(r.reason, ''), r.note) AS reason,
+       COALESCE(NULLIF(CASE WHEN r.state IN ('offline', 'cooldown') THEN r.reason END, ''), r.note) AS reason,
        CASE WHEN r.state IN ('reserved', 'busy') THEN r.job_id END AS job_id
 FROM pool_resource r JOIN pool_upstreamaccount a ON a.id = r.account_id
 WHERE r.pool_id = ANY(%s) ORDER BY a.name, r.number, r.id LIMIT %s"""

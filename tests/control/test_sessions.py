@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker_project.control import live_page
 from jobs import transitions
 from pool.models import Resource, ResourceMove, UpstreamAccount
 from tests import factories
@@ -87,6 +88,17 @@ def test_a_refused_account_says_once_why_since_when_and_what_to_do(operator: Ope
     operator.do("drain", account, reason="planned work")
     assert "is still the same" not in operator.effect("enable", account)
     assert "2 available, draining: planned work (admin:root)" in operator.listed(UpstreamAccount)
+
+
+def test_what_drains_while_its_account_is_to_rest_says_why_it_drains(operator: Operator) -> None:
+    world = World(sessions_each=2)
+    running, job = world.on(0, 2)
+    world.answer([job], factories.BUSY)
+    operator.do("drain", world.accounts[0], reason="planned work")
+    assert session_of(running).reason, "of the rest that follows"
+    assert "1 busy, draining: planned work (admin:root)" in operator.listed(UpstreamAccount)
+    (told,) = [cell["reason"] for cell in live_page.pools()[0]["grid"] if cell["state"] == "busy"]
+    assert told == "planned work (admin:root)"
 
 
 def test_an_account_at_rest_says_until_when_and_that_nothing_is_to_be_done(operator: Operator) -> None:
