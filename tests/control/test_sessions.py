@@ -97,6 +97,7 @@ def test_what_drains_while_its_account_is_to_rest_says_why_it_drains(operator: O
     operator.do("drain", world.accounts[0], reason="planned work")
     assert session_of(running).reason, "of the rest that follows"
     assert "1 busy, draining: planned work (admin:root)" in operator.listed(UpstreamAccount)
+    live_page.recent.forget()
     (told,) = [cell["reason"] for cell in live_page.pools()[0]["grid"] if cell["state"] == "busy"]
     assert told == "planned work (admin:root)"
 
