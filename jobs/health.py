@@ -6,16 +6,16 @@ Asked only where something failed, or where a success has something to heal: as 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from jobs import journal
-from jobs.findings import LONGEST_REST_MS, Finding
+from jobs.findings import Finding, storable
+from jobs.inquiry import LONGEST_REST_MS
 from jobs.queries import health_of_accounts as asked
 from jobs.states import FAILED, NOT_EXECUTED, PROVEN, UNKNOWN
 from jobs.verdicts import NEVER_SENT, UNREADABLE
 from pool import health
-from pool.health import Consequences, Kind, Sign
+from pool.health import Consequences, Kind, Questions, Sign
 from upstream.calls import Outcome
 
 LOST = frozenset({"timeout", "cut", "unreadable_answer", "connection_lost"})  # no answer, or none that can be read
@@ -53,7 +53,7 @@ def weigh(findings: Sequence[Finding]) -> tuple[Sequence[Finding], Consequences 
         return findings, None
     standing = asked.standing([(finding.flight.attempt_id, finding.flight.fence) for finding in findings])
     refused = [row["job_id"] for attempt_id, row in standing.items() if kinds.get(attempt_id) == "refused"]
-    elsewhere = asked.refused(refused, but_code=UNREADABLE)
+    before = asked.refused(refused, but_code=UNREADABLE)
     signs = [
         Sign(
             kind=kinds[attempt_id],
@@ -65,15 +65,16 @@ def weigh(findings: Sequence[Finding]) -> tuple[Sequence[Finding], Consequences 
             why=_why(finding.outcome),
             job_id=row["job_id"],
             tenant_id=row["tenant_id"],
-            elsewhere=frozenset(elsewhere.get(row["job_id"], ())),
+            elsewhere=frozenset(before.get(row["job_id"], ())),
+            refusals=len(before.get(row["job_id"], ())),
         )
         for finding in findings
         if (attempt_id := finding.flight.attempt_id) in kinds and (row := standing.get(attempt_id))
     ]
     if not signs:
         return findings, None
-    goes_on = partial(asked.goes_on, speaks_seconds=health.SPEAKS_FOR.total_seconds())
-    done = health.weigh(signs, [row["resource_id"] for row in standing.values()], goes_on)
+    questions = Questions(asked.goes_on, asked.is_alone)
+    done = health.weigh(signs, [row["resource_id"] for row in standing.values()], questions)
     journal.accounts(done.told)
     return [_blamed(finding) if finding.flight.job_id in done.suspects else finding for finding in findings], done
 
@@ -112,10 +113,11 @@ def _is_transient(outcome: Outcome) -> bool:
 
 
 def _blamed(finding: Finding) -> Finding:
-    """A second account refused its job: it is the job's fault."""
+    """It was refused by a second account, or time and again: it is the job's fault."""
     return replace(finding, outcome=replace(finding.outcome, error_class="rejected"))
 
 
 def _why(outcome: Outcome) -> str:
+    """For the rows of health and of sessions, which are written with what others said: as PostgreSQL takes it."""
     status = "" if outcome.status is None else f"{outcome.status} "
-    return f"{status}{outcome.error_code}: {outcome.error_message}".strip(": ")
+    return str(storable(f"{status}{outcome.error_code}: {outcome.error_message}".strip(": ")))
