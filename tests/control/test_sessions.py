@@ -53,18 +53,21 @@ def test_a_pool_is_quarantined_for_a_time(operator: Operator) -> None:
 
 
 def test_an_account_that_failed_tells_why_and_its_rest_is_ended_by_hand(operator: Operator) -> None:
-    world = World(sessions_each=2)
-    (account,) = world.accounts
+    world = World(accounts=2, sessions_each=2)
+    account = world.accounts[0]
     assert "It has not failed" in operator.page(account)
     world.run(0, HTTP_503, times=5)
     assert "503 http_503" in operator.page(account)
     assert "2 sessions will rest no longer" in operator.effect("end-rest", account)
     operator.do("end-rest", account)
-    assert world.states() == ["available"] * 2
+    assert world.states(0) == ["available"] * 2
     world.run(0, REFUSED)
+    assert "refused by the upstream: 401 http_401" in operator.page(account)
+    world.after(31)
+    world.run(0, REFUSED, tenant=factories.make_tenant())
     assert "refused by the upstream, not taken out by an operator" in operator.page(account)
     operator.do("enable", account)
-    assert world.states() == ["available"] * 2
+    assert world.states(0) == ["available"] * 2
 
 
 @pytest.mark.parametrize(

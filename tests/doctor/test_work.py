@@ -15,7 +15,7 @@ from pool import transitions as sessions
 from pool.models import Pool, Resource
 from tests import db, factories
 from tests.doctor.conftest import Connected
-from tests.jobs.health_world import HTTP_503, REFUSED, World
+from tests.jobs.health_world import HTTP_503, World
 
 pytestmark = pytest.mark.django_db
 # Within one transaction the server shows the same sessions again.
@@ -185,5 +185,5 @@ def test_accounts_that_are_refused_or_at_rest_are_told_with_the_reason() -> None
     found = of_work.accounts()
     assert found.level == "warning"
     assert "video/acct-001 (503 http_503" in found.found
-    world.run(1, REFUSED)
+    world.take_offline(1)
     assert "video/acct-002: refused by the upstream, not taken out by an operator: 401" in of_work.accounts().found
