@@ -17,7 +17,6 @@ BUSY_REST_MS = 1_000
 AUTH_REST_MS = 30_000  # where the credential cannot be opened here; another worker may have the key
 LONGEST_TEXT = 1_000  # characters of what is no JSON
 LONGEST_CODE = 50  # characters of an error code that are kept, whichever adapter gave it
-LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we grant
 
 
 @dataclass(frozen=True)
@@ -120,13 +119,13 @@ class Finding:
         """The row that is kept whoever comes late."""
         names = [each.name for each in fields(self.outcome) if each.name not in ("result", "content", "unread")]
         known = {name: getattr(self.outcome, name) for name in names}
-        content = {name: _storable(value) for name, value in {**known, **self.said}.items() if value not in (None, "")}
+        content = {name: storable(value) for name, value in {**known, **self.said}.items() if value not in (None, "")}
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "kind": self.kind, "content": content}
 
     def end(self) -> dict[str, Any]:
         """The attempt's last columns."""
         known = {
-            name: _storable(getattr(self.outcome, name))
+            name: storable(getattr(self.outcome, name))
             for name in (
                 *("verdict", "error_class", "error_code", "error_message", "retry_after_ms"),
                 *("units", "usage_problem", "result"),
@@ -136,7 +135,7 @@ class Finding:
         if known["units"] is None and self.outcome.units is not None:
             odd = odd or f"units: {self.outcome.units}"
         known["usage_problem"] = known["usage_problem"] or odd
-        reference = _storable(self.outcome.reference) or self.flight.row["reference"]
+        reference = storable(self.outcome.reference) or self.flight.row["reference"]
         known["error_code"] = known["error_code"][:LONGEST_CODE]
         if self.kind == OPERATOR and self.outcome.verdict == UNKNOWN:
             known["error_class"] = OPERATOR
@@ -146,8 +145,8 @@ class Finding:
 
     def late(self) -> dict[str, Any]:
         """What a success is remembered by that came when its attempt was not to be ended by it any more."""
-        reference = _storable(self.outcome.reference) or self.flight.row["reference"]
-        return {"id": self.flight.attempt_id, "units": _storable(self.outcome.units), "reference": reference}
+        reference = storable(self.outcome.reference) or self.flight.row["reference"]
+        return {"id": self.flight.attempt_id, "units": storable(self.outcome.units), "reference": reference}
 
     def _reported_cost(self) -> tuple[int | None, str]:
         """In micro-credits, and why it could not be believed."""
@@ -159,7 +158,7 @@ class Finding:
     def going(self) -> dict[str, Any]:
         """What is known of work that goes on, and when it is asked for: in its time, or when max_runtime is over."""
         answered = self.kind != "callback"
-        reference = _storable(self.outcome.reference) or self.flight.row["reference"]
+        reference = storable(self.outcome.reference) or self.flight.row["reference"]
         known = {**self.flight.row, "reference": reference, "phase": "accepted", "asks_failed": 0}
         may_be_asked = inquiry.way(known, self.flight.ways, may_send_again=False) != "wait"
         return {
@@ -167,7 +166,7 @@ class Finding:
             "answered": answered,
             "asked": self.asked,
             "reference": reference,
-            "progress": _storable(self.outcome.progress),
+            "progress": storable(self.outcome.progress),
             "age_ms": self.flight.row["age_ms"],
             "pause_ms": inquiry.pause_ms(self.flight.ways, 0, self.outcome.retry_after_ms) if may_be_asked else None,
             "max_runtime_ms": self.flight.row["max_runtime_ms"],
@@ -179,8 +178,8 @@ class Finding:
             **self.named(),
             "asked": self.asked,
             "error_class": OF_ACCOUNT if self.of_account or self.outcome.error_class in OF_ACCOUNTS else "",
-            "error_code": _storable(self.outcome.error_code)[:LONGEST_CODE],
-            "error_message": _storable(self.outcome.error_message),
+            "error_code": storable(self.outcome.error_code)[:LONGEST_CODE],
+            "error_message": storable(self.outcome.error_message),
             "age_ms": self.flight.row["age_ms"],
             "pause_ms": self._pause_ms(),
             "max_runtime_ms": self.flight.row["max_runtime_ms"],
@@ -202,7 +201,9 @@ class Finding:
         if way != "submit":
             return inquiry.FIRST_FIND_MS
         # A repeat that is told to wait waits: the few that are left must not be spent while all are refused.
-        return max(pause_ms(row["retry"], row["sendings"] - 1), min(self.outcome.retry_after_ms or 0, LONGEST_REST_MS))
+        return max(
+            pause_ms(row["retry"], row["sendings"] - 1), min(self.outcome.retry_after_ms or 0, inquiry.LONGEST_REST_MS)
+        )
 
     @property
     def taken(self) -> bool:
@@ -214,7 +215,7 @@ class Finding:
         """How long the account is not to be asked, because it was asked too much."""
         if not self.asked or self.outcome.error_class != "busy":
             return 0
-        return min(max(self.outcome.retry_after_ms or 0, BUSY_REST_MS), LONGEST_REST_MS)
+        return min(max(self.outcome.retry_after_ms or 0, BUSY_REST_MS), inquiry.LONGEST_REST_MS)
 
     def named(self) -> dict[str, Any]:
         """The attempt, with the fence that must still stand."""
@@ -228,7 +229,7 @@ class Finding:
             asked = max(asked, BUSY_REST_MS)
         if self.outcome.error_class == "auth" and self.outcome.error_code == UNREADABLE:
             asked = max(asked, AUTH_REST_MS)
-        return max(int(self.flight.row["cooldown_ms"]), min(asked, LONGEST_REST_MS))
+        return max(int(self.flight.row["cooldown_ms"]), min(asked, inquiry.LONGEST_REST_MS))
 
     def session(self) -> Mapping[str, Any]:
         """The session to let go, with the fence that must still stand."""
@@ -244,7 +245,7 @@ def one_of_each(findings: Sequence[Finding]) -> list[Finding]:
     return list(kept.values())
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """What PostgreSQL takes of it: texts without NUL and half surrogate pairs, numbers that are finite, else their text.
 
     An adapter's own code may hand in anything; one outcome that cannot be written would be written again for ever.

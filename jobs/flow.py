@@ -25,6 +25,7 @@ from jobs.signals import (
 )
 from jobs.states import JOB
 from jobs.transitions import REVIEW_SECONDS
+from pool.queries import health
 from pool.signals import resource_moved
 from statemachine.machine import Moved
 
@@ -104,6 +105,7 @@ FLOW = (
     Step("finish", ("attempt ended",), _jobs, lambda: _set(missed.jobs_to_finish())),
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
+    Step("replace_probes", (), _pools, lambda: [(pool_id,) for pool_id in health.without_probe()]),
     Step("come_due", ("job retry",), _jobs, lambda: _set(missed.jobs_come_due()), at="due_at"),
     Step("afford", (), _jobs, lambda: _set(affording.affordable_again())),
     Step(

@@ -6,17 +6,17 @@ Asked only where something failed, or where a success has something to heal: as 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from jobs import journal
-from jobs.findings import LONGEST_REST_MS, Finding
+from jobs.findings import Finding, storable
 from jobs.inputs import FILE_GONE, NO_ADDRESS
+from jobs.inquiry import LONGEST_REST_MS
 from jobs.queries import health_of_accounts as asked
 from jobs.states import FAILED, NOT_EXECUTED, PROVEN, UNKNOWN
 from jobs.verdicts import NEVER_SENT, UNREADABLE
 from pool import health
-from pool.health import Consequences, Kind, Sign
+from pool.health import Consequences, Kind, Questions, Sign
 from upstream.calls import Outcome
 
 LOST = frozenset({"timeout", "cut", "unreadable_answer", "connection_lost"})  # no answer, or none that can be read
@@ -56,7 +56,7 @@ def weigh(findings: Sequence[Finding]) -> tuple[Sequence[Finding], Consequences 
         return findings, None
     standing = asked.standing([(finding.flight.attempt_id, finding.flight.fence) for finding in findings])
     refused = [row["job_id"] for attempt_id, row in standing.items() if kinds.get(attempt_id) == "refused"]
-    elsewhere = asked.refused(refused, but_code=UNREADABLE)
+    before = asked.refused(refused, but_code=UNREADABLE)
     signs = [
         Sign(
             kind=kinds[attempt_id],
@@ -68,15 +68,16 @@ def weigh(findings: Sequence[Finding]) -> tuple[Sequence[Finding], Consequences 
             why=_why(finding.outcome),
             job_id=row["job_id"],
             tenant_id=row["tenant_id"],
-            elsewhere=frozenset(elsewhere.get(row["job_id"], ())),
+            elsewhere=frozenset(before.get(row["job_id"], ())),
+            refusals=len(before.get(row["job_id"], ())),
         )
         for finding in findings
         if (attempt_id := finding.flight.attempt_id) in kinds and (row := standing.get(attempt_id))
     ]
     if not signs:
         return findings, None
-    goes_on = partial(asked.goes_on, speaks_seconds=health.SPEAKS_FOR.total_seconds())
-    done = health.weigh(signs, [row["resource_id"] for row in standing.values()], goes_on)
+    questions = Questions(asked.goes_on, asked.is_alone)
+    done = health.weigh(signs, [row["resource_id"] for row in standing.values()], questions)
     journal.accounts(done.told)
     return [_blamed(finding) if finding.flight.job_id in done.suspects else finding for finding in findings], done
 
@@ -115,12 +116,14 @@ def _is_transient(outcome: Outcome) -> bool:
 
 
 def _blamed(finding: Finding) -> Finding:
-    """A second account refused its job: it is the job's fault."""
+    """It was refused by a second account, or time and again: it is the job's fault."""
     return replace(finding, outcome=replace(finding.outcome, error_class="rejected"), of_account=True)
 
 
 def _why(outcome: Outcome) -> str:
-    """Code and message; the status where the code does not say it already, as `http_401` does."""
+    """Code and message; the status where the code does not say it already, as `http_401` does. For the rows of health and
+    of sessions, which are written with what others said: as PostgreSQL takes it.
+    """
     said = outcome.status is None or str(outcome.status) in outcome.error_code
     status = "" if said else f"{outcome.status} "
-    return f"{status}{outcome.error_code}: {outcome.error_message}".strip(": ")
+    return str(storable(f"{status}{outcome.error_code}: {outcome.error_message}".strip(": ")))

@@ -93,6 +93,7 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "finish": transitions.finish,
     "expire": transitions.expire,
     "release": sessions.release,
+    "replace_probes": sessions.replace_probes,
     "come_due": transitions.come_due,
     "afford": transitions.afford,
     "promote": transitions.promote,

@@ -53,6 +53,11 @@ def release(resource_ids: list[int]) -> None:
     sessions.release(resource_ids)
 
 
+@shared_task(name="jobs.replace_probes")
+def replace_probes(pool_id: int) -> None:
+    sessions.replace_probes(pool_id)
+
+
 @shared_task(name="jobs.come_due")
 def come_due(job_ids: list[str]) -> None:
     transitions.come_due(_uuids(job_ids))

@@ -27,7 +27,6 @@ UNREADABLE = "credential"  # the error code where a stored credential cannot be 
 TOLD: Mapping[str, str] = {
     "result_unavailable": "the work was done, but its result could not be fetched from where the upstream left it",
     "mapping_error": "the call could not be made of this job, or its answer could not be read",
-    UNREADABLE: "no account of the upstream could be used",
 }
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 
@@ -63,7 +62,7 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
         # Retry-After rests the session; the job takes the next one that is free.
         return Decision("retry", "busy", message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
     if case["verdict"] == NOT_EXECUTED and case["error_class"] == "auth" and code != UNREADABLE:
-        # The account is offline by now; the job takes the next session of another, see `pool.health`.
+        # The account rests by now; the job takes the next session of another, see `pool.health`.
         return Decision("retry", code, message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
     if case["verdict"] != NOT_EXECUTED and case["delivery"] != "at_least_once":
         return Decision("fail", code if case["verdict"] == FAILED else "outcome_unknown", message)

@@ -1,8 +1,13 @@
 """What must always hold of the sessions, as SQL. Every row a rule returns is a breach: (subject, found, expected)."""
 
+from pool.queries.health import LONGEST_MS, LOST
 from pool.queries.sessions import WANTED
 from pool.states import RESOURCE
 from statemachine.audit import history_rules
+
+# A minute ago its quarantine was over, and the rest of those that wait for the probe is not.
+OVERDUE = f"""now() BETWEEN b.open_until + interval '1 minute' AND b.open_until
+    + make_interval(secs => COALESCE((o.breaker->>'max_ms')::bigint, {LONGEST_MS}) / 1000.0)"""
 
 RULES: dict[str, str] = {
     # P2, "the ceiling is the upstream's": we never offer more sessions than an account has.
@@ -35,6 +40,16 @@ RULES: dict[str, str] = {
     "P2.refused_session_is_to_be_offline": """
         SELECT 'resource ' || id AS subject, state AS found, 'disabled' AS expected
         FROM pool_resource WHERE refused AND NOT disabled
+    """,
+    # Else what rests by a breaker waits for its longest time, though a session could ask. The sweep finds another each second.
+    "P7.open_breaker_is_probed": f"""
+        SELECT 'pool ' || b.pool_id AS subject, coalesce(b.probe_id::text, 'no probe') AS found,
+               'a session that may run' AS expected
+        FROM pool_poolhealth b JOIN pool_pool o ON o.id = b.pool_id
+        WHERE {LOST["pool_poolhealth"]} AND {OVERDUE}
+        UNION ALL SELECT 'account ' || b.account_id, coalesce(b.probe_id::text, 'no probe'), 'a session that may run'
+        FROM pool_accounthealth b JOIN pool_upstreamaccount c ON c.id = b.account_id JOIN pool_pool o ON o.id = c.pool_id
+        WHERE {LOST["pool_accounthealth"]} AND {OVERDUE}
     """,
     **history_rules(RESOURCE, "pool_resource", "pool_resourcemove"),
 }

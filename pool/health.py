@@ -12,35 +12,41 @@ waits at the pool and weighs what the first left. `weigh` decides, before the se
 - **Common cause**: when three accounts of a pool (both, where there are two) fail or are busy within ten seconds, and none
   of its calls has succeeded since the first failure or is under way, the whole pool rests as one: for the longest
   Retry-After, else for the quarantine. No account is blamed, and one session of the whole pool is the probe.
-- **Refused** (401, 402, 403): the account goes offline until an operator enables it or its credential changes. But a job
-  may be at fault, and must not take one account after the other down. One that was refused by a second account is
-  suspected: it fails, and both accounts come back with a probe, in a quarantine that grows with repetition. An account
-  that has already refused another tenant since its last success is believed to be refused, whoever asks.
+- **Refused** (401, 402, 403) may be the account's fault, or the job's. So a refusal is one tenant's word: the account rests as
+  by its breaker, longer each time, and whatever job is next is its probe, whose success heals. It goes offline, until an
+  operator enables it or its credential changes, when with no success in between
+  a second tenant is refused as well (but never the last account of a pool that may be used, which goes on being probed), or
+  three different jobs are, in a pool that no other tenant ever had a job in, for then nobody else can confirm it.
+- **Suspected**: a job that a second account refuses, or the last one three times, is at fault and fails. What it said then
+  speaks against no account: one that went offline by its word rests and is probed instead.
+- **The probe is lost** when its session is drained, disabled, quarantined or not offered any more, or rests with its account:
+  then another is elected, by the verb that took it or a sweep later. What runs on it is waited for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pool import transitions
-from pool.judging import SPEAKS_FOR, Consequences, GoesOn, Judge, Kind, Sign
+from pool.judging import Judge
 from pool.queries import health, sessions
+from pool.signs import Consequences, Kind, Questions, Sign
 
-__all__ = ["SPEAKS_FOR", "Consequences", "Kind", "Sign", "credential_changed", "draw", "heal", "lock", "weigh"]
+__all__ = ["Consequences", "Kind", "Questions", "Sign", "credential_changed", "draw", "heal", "weigh"]
 
 
-def weigh(signs: Sequence[Sign], resource_ids: Sequence[int], goes_on: GoesOn) -> Consequences:
+def weigh(signs: Sequence[Sign], resource_ids: Sequence[int], ask: Questions) -> Consequences:
     """No arrow: decides and remembers what these signs mean; locks what `draw` and the caller will write.
 
-    `resource_ids`: sessions the caller is about to let go. `goes_on(pool, since, under_way)`: whether a call sent since then
-    has succeeded or, where asked, is under way without being refused.
+    `resource_ids`: sessions the caller is about to let go.
     """
     done = Consequences()
     pools, accounts = [], set()
-    for row in health.lock(sorted({sign.pool_id for sign in signs})):
+    done.pools = sorted({sign.pool_id for sign in signs})
+    for row in health.lock(done.pools):
         judge = Judge(row, [sign for sign in signs if sign.pool_id == row["pool_id"]], done)
-        if judge.weigh(goes_on):
+        if judge.weigh(ask):
             pools.append(row["pool_id"])
         accounts |= judge.changed
-    accounts |= {*done.asked, *done.refused, *done.back}
+    accounts |= {*done.asked, *done.refused, *done.back, *health.open_in(done.pools)}
     done.resting = sessions.lock_all_of(pools, sorted(accounts), resource_ids)
     return done
 
@@ -51,9 +57,7 @@ def draw(done: Consequences) -> None:
     for account_id, note in sorted(done.refused.items()):
         transitions.take_out(health.refuse(account_id, note))
     back = health.put_back(sorted(done.back))
-    for row in done.opened:
-        row["probe_id"] = health.elect(row)
-    health.write([row for row in done.opened if "pool_id" in row], [row for row in done.opened if "account_id" in row])
+    health.elect(done.pools)
     health.want(done.resting)
     transitions.put_back(back, "refusal taken back")
     transitions.settle(done.resting)
@@ -78,18 +82,14 @@ def heal(signs: Sequence[Sign]) -> list[tuple[str, str, str]]:
     return done.told
 
 
-def lock(pool_ids: Iterable[int], account_ids: Sequence[int]) -> None:
-    """Locks the health of these pools, then all sessions of the accounts, in id order: before anything of them is written."""
-    health.lock(sorted(pool_ids))
-    sessions.lock_all_of([], account_ids, [])
-
-
 def credential_changed(account_ids: Sequence[int]) -> None:
-    """OFFLINE → AVAILABLE: these accounts (locked, see `lock`) have new credentials; what the upstream refused is put back.
+    """OFFLINE, COOLDOWN → AVAILABLE: these accounts have new credentials; what followed from refusals is taken back.
 
-    What an operator took out stays, and so does a rest that the upstream asked for.
+    The caller has locked them, see `transitions.lock_with_breakers`. What an operator took out stays, and so does a rest
+    that the upstream asked for.
     """
-    if back := health.put_back(account_ids):
+    if back := health.refused(account_ids):
+        health.put_back(account_ids)
         health.forget(back)
         health.want(back)
         transitions.put_back(back, "credential changed")

@@ -159,6 +159,7 @@ class AccountHealth(models.Model):
     why = models.TextField(blank=True, default="")
     refused_job = models.UUIDField(null=True)
     refused_tenant = models.BigIntegerField(null=True)
+    refusals = models.PositiveIntegerField(db_default=0, help_text="Different jobs in a row that it refused.")
 
     def __str__(self) -> str:
         return f"health of {self.account}"

@@ -1,8 +1,9 @@
 """What an operator wants of sessions, and letting go of one whose job is done. One transaction each.
 
 What runs is never touched: a drained, disabled or quarantined session ends its job first. All lock sessions in id order
-and nothing after them (`enable` the health of their pools before them); a second caller waits there and changes what is
-left to change. What the upstream and the breaker want of sessions is decided in `pool.health`.
+and nothing after them; those that may take a probe away or give one back the health of their pools before them. A second
+caller waits there and changes what is left to change. What the upstream and the breaker want of sessions is decided in
+`pool.health`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,11 @@ def drain(resource_ids: Sequence[int], note: str) -> int:
 
     The claim tests it on the row it locks: one that was there first has begun its job, a later one passes it over.
     """
-    return queries.drain(resource_ids, note)
+    with transaction.atomic():
+        pool_ids, resting = lock_with_breakers(queries.pools_of(resource_ids), resource_ids=resource_ids)
+        changed = queries.drain(resource_ids, note)
+        elect(pool_ids, resting)
+        return changed
 
 
 def enable(resource_ids: Sequence[int]) -> int:
@@ -67,8 +72,10 @@ def disable(resource_ids: Sequence[int], note: str) -> int:
     A claim at the same time has begun its job, or finds the session offline.
     """
     with transaction.atomic():
+        pool_ids, resting = lock_with_breakers(queries.pools_of(resource_ids), resource_ids=resource_ids)
         changed = queries.want_offline(resource_ids, note)
         take_out(resource_ids)
+        elect(pool_ids, resting)
         return changed
 
 
@@ -80,9 +87,39 @@ def quarantine(resource_ids: Sequence[int], seconds: float, note: str) -> int:
     if not 0 < seconds <= LONGEST_QUARANTINE_SECONDS:
         raise ValueError(f"a quarantine lasts up to {LONGEST_QUARANTINE_SECONDS:.0f} s, not {seconds}")
     with transaction.atomic():
+        pool_ids, resting = lock_with_breakers(queries.pools_of(resource_ids), resource_ids=resource_ids)
         changed = queries.want_rest(resource_ids, seconds, note)
         settle(resource_ids)
+        elect(pool_ids, resting)
         return changed
+
+
+def replace_probes(pool_id: int) -> None:
+    """COOLDOWN → AVAILABLE, by its time: where the probe of an open breaker may not run, another session is it.
+
+    What the verbs that take a probe away do at once, for all that could not know: a probe that ran when it was drained, an
+    account of which every session was at rest. Locks the health of the pool, then sessions; a second caller finds the probe.
+    """
+    with transaction.atomic():
+        elect(*lock_with_breakers([pool_id]))
+
+
+def lock_with_breakers(
+    pool_ids: Sequence[int], account_ids: Sequence[int] = (), resource_ids: Sequence[int] = ()
+) -> tuple[Sequence[int], list[int]]:
+    """Locks the health of the pools by id, then these sessions, and all that rest by a breaker of the pools, in id order.
+
+    The pools, and the ids of all these sessions but `resource_ids`: what `elect` asks for.
+    """
+    health.lock(pool_ids)
+    return pool_ids, queries.lock_all_of([], [*health.open_in(pool_ids), *account_ids], resource_ids)
+
+
+def elect(pool_ids: Sequence[int], resting: Sequence[int]) -> None:
+    """COOLDOWN → AVAILABLE, by its time: another probe where it is needed; all is locked, see `lock_with_breakers`."""
+    if health.elect(pool_ids):
+        health.want(resting)
+        settle(resting)
 
 
 def lock(resource_ids: Sequence[int]) -> None:

@@ -39,7 +39,7 @@ def _create_pools(created: Sequence[Change]) -> None:
 def _write_accounts(plan: Plan) -> None:
     pools = Pool.objects.in_bulk(field_name="name")
     changed = sorted(plan.of("account", "change", "drain"), key=lambda change: int(change.stored.pk))
-    _lock_sessions([change for change in changed if {"sessions", "credential"} & set(change.columns)])
+    locked = _lock_sessions([change for change in changed if {"sessions", "credential"} & set(change.columns)])
     for change in changed:
         account: UpstreamAccount = change.stored
         sessions_before = account.sessions
@@ -47,6 +47,7 @@ def _write_accounts(plan: Plan) -> None:
         if "credential" in change.columns:
             health.credential_changed([account.pk])
         _offer(account, sessions_before)
+    transitions.elect(*locked)  # a session that is not offered any more may have been a probe
     created = []
     for change in plan.of("account", "create"):
         pool_name, name = change.name
@@ -64,10 +65,10 @@ def _set(account: UpstreamAccount, columns: dict[str, Any], save: bool = True) -
         account.save(update_fields=["sealed_credential" if name == "credential" else name for name in columns])
 
 
-def _lock_sessions(changed: Sequence[Change]) -> None:
+def _lock_sessions(changed: Sequence[Change]) -> tuple[Sequence[int], list[int]]:
     """In id order, so that an apply and a set of ending jobs cannot wait for each other; health before them, as there."""
-    renewed = [change for change in changed if "credential" in change.columns]
-    health.lock({change.stored.pool_id for change in renewed}, [change.stored.pk for change in changed])
+    pool_ids = sorted({change.stored.pool_id for change in changed})
+    return transitions.lock_with_breakers(pool_ids, [change.stored.pk for change in changed])
 
 
 def _offer(account: UpstreamAccount, before: int) -> None:

@@ -65,7 +65,7 @@ def _troubles(row: Row) -> list[list[str]]:
         what = f"refused by the upstream; {several(row['refused'], 'session')} of it stay offline"
         since, why = moment(refused_since(row["account_id"])), row["note"].removeprefix(REFUSED)
         lines.append([what, since, "an operator acts", why, _ADVICE])
-    if row["is_open"]:
+    elif row["is_open"]:
         times = "" if row["level"] < 2 else f" (rest {row['level']} in a row)"
         since, until = moment(row["failed_at"]), moment(row["open_until"])
         lines.append([f"at rest after failures{times}", since, until, row["why"] or "–", _PROBE])

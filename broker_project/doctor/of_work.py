@@ -71,7 +71,9 @@ def accounts() -> Finding:
     rows = health_of_accounts.in_trouble()
     refused = [f"{row['pool']}/{row['account']}: {row['note']}" for row in rows if row["refused"]]
     resting = [f"pool {row['pool']} ({row['why']})" for row in health_of_accounts.pools_at_rest() if row["quarantined"]]
-    resting += [f"{row['pool']}/{row['account']} ({row['why']})" for row in rows if row["quarantined"]]
+    resting += [
+        f"{row['pool']}/{row['account']} ({row['why']})" for row in rows if row["quarantined"] and not row["refused"]
+    ]
     if refused:
         more = f"; at rest: {some(resting)}" if resting else ""
         return warning(

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.states import ACCEPTED, CALLING, PROVEN_SQL
+from pool.queries.health import SPEAKS_FOR_SECONDS
 from statemachine.sql import Row, fetch
 
 _STANDING = """
@@ -26,7 +27,7 @@ _GOES_ON = f"""
 SELECT EXISTS (
     SELECT FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id
     WHERE r.pool_id = %(pool)s AND a.ended_at IS NOT NULL AND a.finished_at IS NULL AND a.verdict IN {PROVEN_SQL}
-      AND LEAST(a.ended_at, a.called_at + make_interval(secs => %(speaks)s)) > %(since)s)
+      AND LEAST(a.ended_at, a.called_at + make_interval(secs => {SPEAKS_FOR_SECONDS})) > %(since)s)
 OR %(under_way)s AND EXISTS (
     SELECT FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id
     WHERE r.pool_id = %(pool)s AND a.ended_at IS NULL AND a.phase IN ('{CALLING}', '{ACCEPTED}') AND a.verdict = ''
@@ -56,19 +57,25 @@ def standing(keys: Sequence[tuple[int, int]]) -> dict[int, Row]:
     return {row["id"]: row for row in fetch(_STANDING, [given])}
 
 
-def refused(job_ids: Sequence[UUID], but_code: str) -> dict[UUID, set[int]]:
-    """Which accounts refused these jobs in their present run, those with an error of `but_code` excepted."""
-    found: dict[UUID, set[int]] = {}
+def refused(job_ids: Sequence[UUID], but_code: str) -> dict[UUID, list[int]]:
+    """Which account refused these jobs each time in their present run, those with an error of `but_code` excepted."""
+    found: dict[UUID, list[int]] = {}
     for row in fetch(_REFUSED, [list(job_ids), but_code]) if job_ids else []:
-        found.setdefault(row["job_id"], set()).add(row["account_id"])
+        found.setdefault(row["job_id"], []).append(row["account_id"])
     return found
 
 
-def goes_on(pool_id: int, since: datetime, under_way: bool, speaks_seconds: float) -> bool:
+def is_alone(pool_id: int, tenant_id: int) -> bool:
+    """Whether no other tenant ever had a job in line in the pool."""
+    others = "SELECT EXISTS (SELECT FROM jobs_line WHERE pool_id = %s AND tenant_id <> %s) AS others"
+    return not fetch(others, [pool_id, tenant_id])[0]["others"]
+
+
+def goes_on(pool_id: int, since: datetime, under_way: bool) -> bool:
     """Whether a call of the pool has succeeded since then, though its job was not finished yet, or one sent since then is
     under way for a second and was not refused.
     """
-    terms: dict[str, Any] = {"pool": pool_id, "since": since, "under_way": under_way, "speaks": speaks_seconds}
+    terms: dict[str, Any] = {"pool": pool_id, "since": since, "under_way": under_way}
     return bool(fetch(_GOES_ON, terms)[0]["goes_on"])
 
 

@@ -9,6 +9,8 @@ from statemachine.sql import Row, fetch
 
 # What a breaker is where the configuration says nothing.
 FAILURES, QUARANTINE_MS, LONGEST_MS = 5, 30_000, 1_800_000
+# A success counts by when it ended, but no more than this after it was sent: a long one says nothing of who is refused now.
+SPEAKS_FOR_SECONDS = 2
 _LONGEST = f"COALESCE((p.breaker->>'max_ms')::bigint, {LONGEST_MS})"
 
 _MAKE = """
@@ -18,15 +20,17 @@ _LOCK = f"""
 SELECT h.pool_id, h.failing_since, h.failed_at, h.succeeded_at, h.level, h.opened_at, h.open_until, h.probe_id, h.why, p.name,
        COALESCE((p.breaker->>'failures')::int, {FAILURES}) AS failures,
        COALESCE((p.breaker->>'quarantine_ms')::bigint, {QUARANTINE_MS}) AS quarantine_ms, {_LONGEST} AS longest_ms,
-       (SELECT count(DISTINCT r.account_id) FROM pool_resource r
-        WHERE r.pool_id = p.id AND r.accepting AND NOT r.disabled) AS accounts,
+       ARRAY(SELECT DISTINCT r.account_id FROM pool_resource r
+             WHERE r.pool_id = p.id AND r.accepting AND NOT r.disabled
+               AND COALESCE(r.rest_until, '-infinity') <= clock_timestamp()) AS usable,
        clock_timestamp() AS now
 FROM pool_poolhealth h JOIN pool_pool p ON p.id = h.pool_id
 WHERE h.pool_id = ANY(%s) ORDER BY h.pool_id FOR NO KEY UPDATE OF h"""
 _ACCOUNTS = """
 SELECT a.id AS account_id, a.name, COALESCE(h.failures, 0) AS failures, h.failed_at, h.asked_until,
        COALESCE(h.level, 0) AS level, h.opened_at, h.open_until, h.probe_id, COALESCE(h.why, '') AS why, h.refused_job,
-       h.refused_tenant
+       h.refused_tenant, COALESCE(h.refusals, 0) AS refusals,
+       EXISTS (SELECT FROM pool_resource r WHERE r.account_id = a.id AND r.refused) AS is_offline
 FROM pool_upstreamaccount a LEFT JOIN pool_accounthealth h ON h.account_id = a.id
 WHERE a.pool_id = %s AND (a.id = ANY(%s) OR h.failed_at > %s OR h.refused_job IS NOT NULL) ORDER BY a.id"""
 
@@ -51,6 +55,7 @@ _OF_ACCOUNT = {
     "why": "text",
     "refused_job": "uuid",
     "refused_tenant": "bigint",
+    "refusals": "int",
 }
 
 
@@ -66,18 +71,48 @@ def _write(table: str, key: str, columns: Mapping[str, str]) -> str:
 _WRITE_POOLS = _write("pool_poolhealth", "pool_id", _OF_POOL)
 _WRITE_ACCOUNTS = _write("pool_accounthealth", "account_id", _OF_ACCOUNT)
 
-# The lowest session that could take a job, rather one that is free; for a pool, of an account that is not open itself.
-_ELECT = """
-SELECT r.id FROM pool_resource r LEFT JOIN pool_accounthealth h ON h.account_id = r.account_id
-WHERE r.{of} = %s AND r.accepting AND NOT r.disabled
-ORDER BY r.state NOT IN ('available', 'cooldown'),
-         GREATEST({open}, r.rest_until, r.asked_until, %s), r.number, r.id LIMIT 1"""
-_ELECT_OF_ACCOUNT = _ELECT.format(of="account_id", open="NULL::timestamptz")
-_ELECT_OF_POOL = _ELECT.format(of="pool_id", open="h.open_until")
-
 # The probe comes back when the quarantine is over; the others once it has answered, or so much later that it must have.
 _PART = """CASE WHEN r.id = {0}.probe_id THEN {0}.open_until
                 ELSE {0}.open_until + make_interval(secs => {1} / 1000.0) END"""
+# A session that the probe of a breaker `b` may be: an operator lets it, and of a pool, its account is not at rest for itself.
+_MAY_PROBE = """
+SELECT r.id FROM pool_resource r JOIN pool_pool p ON p.id = r.pool_id
+LEFT JOIN pool_accounthealth h ON h.account_id = r.account_id
+WHERE r.{{key}} = b.{{key}} AND r.accepting AND NOT r.disabled
+  AND COALESCE(GREATEST(r.rest_until, {own}), '-infinity') <= GREATEST(b.open_until, clock_timestamp())"""
+_OF_BREAKER = {
+    "pool_poolhealth": _MAY_PROBE.format(own=_PART.format("h", _LONGEST)).format(key="pool_id"),
+    "pool_accounthealth": _MAY_PROBE.format(own="NULL").format(key="account_id"),
+}
+# What runs on the probe is still to tell. Where no session may be it, time alone brings the others back.
+_LOST = """b.open_until IS NOT NULL
+    AND NOT EXISTS (SELECT FROM pool_resource k WHERE k.id = b.probe_id AND k.state IN ('reserved', 'busy'))
+    AND NOT EXISTS ({may} AND r.id = b.probe_id) AND EXISTS ({may})"""
+LOST = {
+    table: _LOST.format(may=may) for table, may in _OF_BREAKER.items()
+}  # in SQL over a breaker `b` of one of the tables
+_ELECT = """
+UPDATE {table} b SET probe_id = ({may} ORDER BY r.state NOT IN ('available', 'cooldown'),
+                                                GREATEST(r.asked_until, b.open_until), r.number, r.id LIMIT 1)
+WHERE {of} AND {lost} RETURNING 1 AS elected"""
+_IN_POOLS = {
+    "pool_accounthealth": "b.account_id IN (SELECT a.id FROM pool_upstreamaccount a WHERE a.pool_id = ANY(%s))",
+    "pool_poolhealth": "b.pool_id = ANY(%s)",
+}
+# The accounts first: the probe of a pool is rather on one that is not at rest, or is that one's own.
+_ELECTIONS = [
+    _ELECT.format(table=table, may=_OF_BREAKER[table], of=of, lost=LOST[table]) for table, of in _IN_POOLS.items()
+]
+_WITHOUT_PROBE = f"""
+SELECT b.pool_id FROM pool_poolhealth b WHERE {LOST["pool_poolhealth"]}
+UNION SELECT a.pool_id FROM pool_accounthealth b JOIN pool_upstreamaccount a ON a.id = b.account_id
+WHERE {LOST["pool_accounthealth"]} ORDER BY 1 LIMIT 200"""
+_OPEN = """
+SELECT a.id AS account_id
+FROM pool_upstreamaccount a LEFT JOIN pool_accounthealth h ON h.account_id = a.id
+LEFT JOIN pool_poolhealth q ON q.pool_id = a.pool_id
+WHERE a.pool_id = ANY(%s) AND (q.open_until IS NOT NULL OR h.open_until IS NOT NULL) ORDER BY a.id"""
+
 _WANT = f"""
 WITH parts AS (
     SELECT r.id, {_PART.format("q", _LONGEST)} AS common, q.why AS common_why,
@@ -103,25 +138,28 @@ UPDATE pool_resource SET disabled = true, refused = true, note = %s WHERE accoun
 _PUT_BACK = """
 UPDATE pool_resource SET disabled = false, refused = false, note = '' WHERE account_id = ANY(%s) AND refused
 RETURNING id"""
+_REFUSED = """
+SELECT r.id FROM pool_resource r LEFT JOIN pool_accounthealth h ON h.account_id = r.account_id
+WHERE r.account_id = ANY(%s) AND (r.refused OR h.refusals > 0)"""
 _FORGET = """
 UPDATE pool_accounthealth SET failures = 0, level = 0, opened_at = NULL, open_until = NULL, probe_id = NULL, why = '',
-       refused_job = NULL, refused_tenant = NULL
+       refused_job = NULL, refused_tenant = NULL, refusals = 0
 WHERE account_id IN (SELECT account_id FROM pool_resource WHERE id = ANY(%s))"""
 
 # In SQL over an attempt `a` of a job `j`: whether its good end has something to heal. Nothing, when all is well.
-AILING = """(EXISTS (SELECT FROM pool_accounthealth h WHERE h.account_id = a.account_id
+AILING = f"""(EXISTS (SELECT FROM pool_accounthealth h WHERE h.account_id = a.account_id
                  AND (h.failures > 0 OR h.level > 0 OR h.open_until IS NOT NULL OR h.refused_tenant IS NOT NULL)
                  AND (h.open_until IS NULL OR a.called_at >= h.opened_at))
          OR EXISTS (SELECT FROM pool_poolhealth q WHERE q.pool_id = j.pool_id
                     AND CASE WHEN q.open_until IS NOT NULL THEN a.called_at >= q.opened_at
                         ELSE q.level > 0 AND a.called_at >= q.failed_at
-                             OR LEAST(a.ended_at, a.called_at + interval '2 seconds') > q.failing_since
+                             OR LEAST(a.ended_at, a.called_at + interval '{SPEAKS_FOR_SECONDS} seconds') > q.failing_since
                                 AND q.failing_since > COALESCE(q.succeeded_at, '-infinity') END))"""
 
 
 def lock(pool_ids: Sequence[int]) -> list[Row]:
     """Locks the health of these pools in id order, made where it is missing: name, the columns, the breaker's terms (failures,
-    quarantine_ms, longest_ms), accounts (how many could take jobs), now.
+    quarantine_ms, longest_ms), usable (accounts that may take jobs, at rest or not), now.
     """
     fetch(_MAKE, [list(pool_ids)])
     return fetch(_LOCK, [list(pool_ids)])
@@ -139,14 +177,20 @@ def write(pools: Iterable[Row], accounts: Iterable[Row]) -> None:
             fetch(sql, [json.dumps(rows, default=str)])
 
 
-def elect(row: Row) -> int | None:
-    """The session that is to be the probe of a pool or an account whose `open_until` has just been set."""
-    of_pool = "pool_id" in row
-    found = fetch(
-        _ELECT_OF_POOL if of_pool else _ELECT_OF_ACCOUNT,
-        [row["pool_id"] if of_pool else row["account_id"], row["open_until"]],
-    )
-    return found[0]["id"] if found else None
+def open_in(pool_ids: Sequence[int]) -> list[int]:
+    """Accounts of these pools that rest by a breaker, their own or their pool's."""
+    return [row["account_id"] for row in fetch(_OPEN, [list(pool_ids)])]
+
+
+def elect(pool_ids: Sequence[int]) -> bool:
+    """Another probe for each open breaker of these (locked) pools whose own is none or may not run. Whether there were any."""
+    elected = [fetch(sql, [list(pool_ids)]) for sql in _ELECTIONS]
+    return any(elected)
+
+
+def without_probe() -> list[int]:
+    """Pools in which the probe of an open breaker may not run, and another session may."""
+    return [row["pool_id"] for row in fetch(_WITHOUT_PROBE)]
 
 
 def want(resource_ids: Sequence[int]) -> None:
@@ -168,6 +212,11 @@ def refuse(account_id: int, note: str) -> list[int]:
 def put_back(account_ids: Sequence[int]) -> list[int]:
     """Takes back that the upstream refused these accounts; an operator's word stays. Ids of the (locked) sessions."""
     return [row["id"] for row in fetch(_PUT_BACK, [list(account_ids)])]
+
+
+def refused(account_ids: Sequence[int]) -> list[int]:
+    """The (locked) sessions of those of these accounts that have refused jobs since their last success."""
+    return [row["id"] for row in fetch(_REFUSED, [list(account_ids)])]
 
 
 def forget(resource_ids: Sequence[int]) -> None:

@@ -104,6 +104,11 @@ BREACHES = {
         UPDATE credits_hold SET account_id = (SELECT min(id) FROM credits_account WHERE kind = 'upstream') WHERE attempt > 0
     """,
     "P7.unaffordable_job_stands_in_no_line": "UPDATE jobs_job SET turn = 1 WHERE unaffordable",
+    "P7.open_breaker_is_probed": """
+        INSERT INTO pool_accounthealth (account_id, failures, level, opened_at, open_until, why)
+        SELECT account_id, 0, 1, now() - interval '9 minutes', now() - interval '8 minutes', ''
+        FROM pool_resource WHERE state = 'available' LIMIT 1
+    """,
     "P5.late_completion_is_booked_as_decided": f"""
         INSERT INTO jobs_latecompletion (job_id, run, attempt_id, reference, decided_at, booked, why)
         SELECT job_id, run, id, '', now(), 5, '' FROM jobs_attempt WHERE job_id = {FAILED}

@@ -4,12 +4,14 @@ import pytest
 
 from broker_project.config.findings import ConfigRefused
 from jobs.models import JobType
+from jobs.transitions import cancel
 from pool import transitions as operated
-from pool.models import Pool, Resource, UpstreamAccount
+from pool.models import AccountHealth, Pool, Resource, UpstreamAccount
 from pool.queries import health as rows
+from tests import db
 from tests.config.conftest import Apply
-from tests.factories import at
-from tests.jobs.health_world import REFUSED, answer
+from tests.factories import at, make_tenant
+from tests.jobs.health_world import HTTP_503, REFUSED, answer
 
 pytestmark = pytest.mark.django_db
 A1, POOL = "pools.video.accounts.a1", "pools.video"
@@ -20,9 +22,15 @@ def states() -> list[str]:
 
 
 def refused(apply: Apply) -> None:
-    """The upstream refuses the only account."""
+    """The upstream refuses the only account, whoever of its only tenant asks."""
     apply()
-    answer([at("processing", JobType.objects.get(), payload={"seconds": 1})], REFUSED)
+    tenant = make_tenant()
+    for pause_seconds in (31, 61, 0):
+        job = at("processing", JobType.objects.get(), tenant, payload={"seconds": 1})
+        answer([job], REFUSED)
+        cancel(job.pk)
+        db.let_time_pass(pause_seconds)
+        operated.release(list(Resource.objects.values_list("pk", flat=True)))
     assert states() == ["offline", "offline"]
 
 
@@ -65,7 +73,7 @@ def test_a_new_credential_leaves_what_an_operator_took_out(apply: Apply, monkeyp
     first = Resource.objects.get(number=1)
     operated.disable([first.pk], "broken")
     answer([at("processing", JobType.objects.get(), payload={"seconds": 1})], REFUSED)
-    assert states() == ["offline", "offline"]
+    assert states() == ["offline", "cooldown"]
     monkeypatch.setenv("A1", "another")
     apply((f"{A1}.sessions", 3))
     assert states() == ["offline", "available", "available"]
@@ -74,3 +82,19 @@ def test_a_new_credential_leaves_what_an_operator_took_out(apply: Apply, monkeyp
 def test_wrong_terms_of_a_breaker_are_told(apply: Apply) -> None:
     with pytest.raises(ConfigRefused):
         apply((f"{POOL}.breaker", {"failures": 0}))
+
+
+def test_a_probe_that_is_not_offered_any_more_is_replaced(apply: Apply) -> None:
+    apply()
+    for _ in range(5):
+        job = at("processing", JobType.objects.get(), payload={"seconds": 1})
+        answer([job], HTTP_503)
+        cancel(job.pk)
+    first, second = Resource.objects.order_by("number")
+    AccountHealth.objects.update(probe_id=second.pk)
+    operated.settle([first.pk, second.pk])
+    apply((f"{A1}.sessions", 1))
+    assert AccountHealth.objects.get().probe_id == first.pk
+    db.let_time_pass(31)
+    operated.release([first.pk])
+    assert states() == ["available", "cooldown"]

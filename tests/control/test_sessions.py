@@ -8,7 +8,7 @@ from pool.models import Resource, ResourceMove, UpstreamAccount
 from tests import factories
 from tests.control.conftest import Operator
 from tests.factories import session_of
-from tests.jobs.health_world import HTTP_503, REFUSED, World
+from tests.jobs.health_world import HTTP_503, World
 
 pytestmark = pytest.mark.django_db
 
@@ -54,24 +54,24 @@ def test_a_pool_is_quarantined_for_a_time(operator: Operator) -> None:
 
 
 def test_an_account_that_failed_tells_why_and_its_rest_is_ended_by_hand(operator: Operator) -> None:
-    world = World(sessions_each=2)
-    (account,) = world.accounts
+    world = World(accounts=2, sessions_each=2)
+    account = world.accounts[0]
     assert "It has not failed" in operator.page(account)
     world.run(0, HTTP_503, times=5)
     assert "http_503" in operator.page(account)
     assert "2 sessions will rest no longer" in operator.effect("end-rest", account)
     operator.do("end-rest", account)
-    assert world.states() == ["available"] * 2
-    world.run(0, REFUSED)
+    assert world.states(0) == ["available"] * 2
+    world.take_offline(0)
     assert "refused by the upstream; 2 sessions of it stay offline" in operator.page(account)
     operator.do("enable", account)
-    assert world.states() == ["available"] * 2
+    assert world.states(0) == ["available"] * 2
 
 
 def test_a_refused_account_says_once_why_since_when_and_what_to_do(operator: Operator) -> None:
-    world = World(sessions_each=2)
-    (account,) = world.accounts
-    world.run(0, REFUSED)
+    world = World(accounts=2, sessions_each=2)
+    account = world.accounts[0]
+    world.take_offline(0)
     page = operator.page(account)
     assert page.count("http_401: unknown key") == 1
     assert "401 http_401" not in page

@@ -58,6 +58,12 @@ class World:
         job.refresh_from_db()
         return job
 
+    def take_offline(self, account: int) -> None:
+        """The account refuses two tenants, which another account could serve."""
+        for tenant in (self.tenant, factories.make_tenant()):
+            self.run(account, REFUSED, tenant=tenant)
+            self.after(31)
+
     def put_aside(self, *jobs: Job) -> None:
         """What goes back to its line would be the next to run."""
         for job in jobs:

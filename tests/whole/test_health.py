@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -98,14 +99,17 @@ def most_in_a_second(moments: Sequence[float]) -> int:
     return max((sum(1 for other in moments if 0 <= other - at < 1) for at in moments), default=0)
 
 
-def test_a_banned_account_is_called_no_more_and_its_jobs_move_on(berth: Running) -> None:
+def test_a_banned_account_is_probed_twice_and_called_no_more_and_its_jobs_move_on(berth: Running) -> None:
+    """Its tenant is alone in the pool: the third job that is refused confirms it, after rests of one and two seconds."""
     with story(berth, "banned", accounts=3) as told:
-        ids = told.line_up(40)
+        ids = told.line_up(150)
         wait_for(lambda: report(told.url)["executions"] > 5)
         since = told.fault({"ban": True}, account="acct-001")
         jobs = told.all_completed(ids)
         assert {job["attempts"] for job in jobs} == {1}
-        assert len([request for request in told.requests(since) if request["account"] == "acct-001"]) <= 1
+        asked = [request["at"] for request in told.requests(since) if request["account"] == "acct-001"]
+        assert 1 <= len(asked) <= 3
+        assert all(later - earlier >= 1 for earlier, later in pairwise(asked))
         assert told.sessions() == {"offline": 1, "available": 2}
         ((note,),) = told.rows("SELECT note FROM pool_resource WHERE pool_id = POOL AND disabled")
         assert "403" in note
