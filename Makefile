@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: say-demo setup ## set up, start everything, run a spike of 1,000 jobs (CONFIG=my.yaml, ARGS=--exit)
+demo: say-demo setup ## set up, start everything, run a spike of 1,000 jobs, or of your file (CONFIG=my.yaml, ARGS=--exit)
 	@$(PY) -m bench.demo $(if $(CONFIG),--config $(CONFIG)) $(ARGS)
 
 up: say-up setup ## start everything and keep it running (ARGS="--config FILE --port N --home DIR")
@@ -79,12 +79,14 @@ clean: ## remove .venv, caches and all data under var/
 # The first line says what will happen and how long it takes, the first time with an installation of about a minute.
 .PHONY: say-demo say-up say-test say-check
 say-demo:
-	@echo "The demo starts everything, runs 1,000 jobs on 10 sessions and reports: about a minute$(FIRST)."
+	@echo "The demo starts everything, runs $(SPIKE) and reports$(if $(CONFIG),,: about a minute)$(FIRST)."
 say-up:
 	@echo "Everything is started, in about 15 seconds$(FIRST)."
 say-test:
 	@echo "The tests run on servers of their own: a few minutes$(FIRST)."
 say-check:
 	@echo "Lint, types, layers, drift and tests: a few minutes$(FIRST)."
+# What a file or an argument decides, the demo itself says once it has read it.
+SPIKE = $(if $(CONFIG),the job types of $(CONFIG) on its sessions,$(if $(ARGS),a spike of jobs,1$(comma)000 jobs on 10 sessions))
 FIRST = $(if $(wildcard .venv/installed),,; before that Python packages are installed into .venv$(comma) one to two minutes)
 comma := ,

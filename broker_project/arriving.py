@@ -15,7 +15,9 @@ from django.db import Error, connection
 
 from files import storing
 from files.models import File
+from jobs import callbacks
 from jobs.api.files import FORM_BYTES, ROUTE, most_bytes
+from jobs.api.upstream import MOST_BYTES, flight_of
 from tenants import keys
 
 MOST_READ: Final = 32 * 1024 * 1024  # bytes that are read and thrown away before a sender is cut off
@@ -118,13 +120,20 @@ def _let_go(size: int) -> None:
 
 
 async def _room(scope: Scope) -> _Room:
-    """More than usual has a file alone, which somebody with a valid key sends, whose tenant may keep it."""
+    """More than usual has what an upstream says of an attempt it has the address of, and a file, which somebody with a valid
+    key sends, whose tenant may keep it.
+    """
     usual = _Room(_usual())
+    headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    told = headers.get(b"content-length", "")
+    declared = int(told[:20]) if told.isdigit() else None
+    if scope["method"] == "POST" and scope["path"].startswith(f"{callbacks.PATH}/"):
+        size = MOST_BYTES if declared is None else min(declared, MOST_BYTES)
+        more = size > usual.limit and await asyncio.to_thread(_is_addressed, scope["path"])
+        return _Room(MOST_BYTES, size) if more else usual
     if scope["method"] != "POST" or scope["path"] != ROUTE:
         return usual
-    headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    told, most = headers.get(b"content-length", ""), settings.MAX_FILE_BYTES + FORM_BYTES
-    declared = int(told[:20]) if told.isdigit() else None
+    most = settings.MAX_FILE_BYTES + FORM_BYTES
     if declared is not None and not usual.limit < declared <= most:
         return usual
     key = headers.get(b"authorization", "").partition(" ")[2].strip()
@@ -133,6 +142,17 @@ async def _room(scope: Scope) -> _Room:
         return _Room(most, declared) if declared <= left else usual
     limit = max(min(most, left), usual.limit)
     return _Room(limit, limit)
+
+
+def _is_addressed(path: str) -> bool:
+    """Whether the path is the address of an attempt."""
+    attempt, _, token = path.removeprefix(f"{callbacks.PATH}/").partition("/")
+    try:
+        return flight_of(attempt, token) is not None
+    except Error:
+        return False
+    finally:
+        connection.close()
 
 
 def _left(key: str) -> int:

@@ -50,7 +50,8 @@ def stored(file_id: UUID, size: int, sha256: str, seconds: float) -> Row | None:
         fetch(
             f"""UPDATE files_file f SET stored_at = {_NOW}, size = %s, sha256 = %s,
                        expires_at = {_NOW} + make_interval(secs => %s)
-                WHERE id = %s AND stored_at IS NULL AND leaving_at IS NULL RETURNING {_SHOWN}, f.tenant_id, f.place""",
+                WHERE id = %s AND stored_at IS NULL AND leaving_at IS NULL
+                RETURNING {_SHOWN}, f.kind, f.tenant_id, f.place""",
             [size, sha256, seconds, file_id],
         )
     )
@@ -65,6 +66,23 @@ def of_tenant(tenant_id: int, file_id: UUID) -> Row | None:
             [tenant_id, file_id],
         )
     )
+
+
+def listed(tenant_id: int, kind: str | None, before: UUID | None, limit: int) -> list[Row]:
+    """The tenant's files that may be used, newest first, those before the id `before`; of one kind, if any is given."""
+    return fetch(
+        f"""SELECT {_SHOWN}, f.kind FROM files_file f
+            WHERE f.tenant_id = %(tenant)s AND f.stored_at IS NOT NULL AND f.leaving_at IS NULL
+              AND (%(kind)s::text IS NULL OR f.kind = %(kind)s) AND (%(before)s::uuid IS NULL OR f.id < %(before)s)
+            ORDER BY f.id DESC LIMIT %(limit)s""",
+        {"tenant": tenant_id, "kind": kind, "before": before, "limit": limit},
+    )
+
+
+def usage(tenant_id: int) -> Row:
+    """The bytes of the tenant's files that are not gone: input_bytes, result_bytes."""
+    rows = fetch("SELECT input_bytes, result_bytes FROM files_usage WHERE tenant_id = %s", [tenant_id])
+    return rows[0] if rows else {"input_bytes": 0, "result_bytes": 0}
 
 
 def by_id(file_id: UUID) -> Row | None:

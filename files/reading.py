@@ -22,6 +22,16 @@ def by_id(file_id: UUID) -> Row:
     return _here(queries.by_id(file_id))
 
 
+def listed(tenant_id: int, kind: str | None, before: UUID | None, limit: int) -> list[Row]:
+    """The tenant's files that may be used, newest first, those before the id `before`; of one kind, if any is given."""
+    return queries.listed(tenant_id, kind, before, limit)
+
+
+def usage(tenant_id: int) -> Row:
+    """What its files take: input_bytes, result_bytes."""
+    return queries.usage(tenant_id)
+
+
 def open_bytes(row: Row) -> Any:
     """The bytes of this row, open; to be closed. Raises FileGone when they are not, or not all, there."""
     try:

@@ -69,7 +69,9 @@ class PayloadTooLarge(Exception):
     """The payload is larger than the type allows (bytes)."""
 
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"the payload has {size} bytes, {limit} are allowed")
+        super().__init__(
+            f"the payload has {size} bytes, {limit} are allowed; send what is large to POST /v1/files and refer to it"
+        )
         self.size, self.limit = size, limit
 
 

@@ -32,13 +32,25 @@ def row_by_row(nothing: int | list[Any], postpone: Callable[[Any, int], None] | 
                 if isinstance(error, DATABASE_AWAY) and not _of_a_row(error):
                     raise
                 if len(ids) > 1:
-                    return reduce(add, (take([one], *args, **kwargs) for one in ids), nothing)
+                    return _each(take, ids, *args, **kwargs)
                 failed(verb.__name__.strip("_"), ids[0], postpone)
                 return nothing
 
         return cast("Verb", take)
 
     return decorate
+
+
+def _each(take: Callable[..., Any], ids: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """One after the other. What was committed before the database went away is handed on; a sweep takes the rest."""
+    done = [take([ids[0]], *args, **kwargs)]
+    for one in ids[1:]:
+        try:
+            done.append(take([one], *args, **kwargs))
+        except DATABASE_AWAY:
+            logger.warning("the database went away after %d of %d rows", len(done), len(ids))
+            break
+    return reduce(add, done)
 
 
 def _of_a_row(error: BaseException) -> bool:

@@ -6,6 +6,7 @@ No transaction is open while the upstream is asked: a verb commits who asks, and
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,9 @@ from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import ask_budget, attempts, flights, postponing
 from jobs.transitions import end
+from pool import transitions as sessions
 
+NEVER = datetime.min.replace(tzinfo=UTC)
 ASKED_AGAIN_MS = 1_000  # after its time-out, when whoever asked is lost
 
 
@@ -28,17 +31,19 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
 
     Accepted work is polled; what is unknown is found by its dispatch key, or the same attempt is sent again: same key,
     same session, new fence. The caller calls for what is returned. Where nothing of that is possible max_runtime has
-    passed when it is due: the session is over, the outcome stays unknown. Locks attempts, then sessions, or accounts
-    that have a budget of polls; a second caller finds nothing due.
+    passed when it is due: the session is over, the outcome stays unknown. Locks attempts, passing over those that
+    others have, then sessions by id, then accounts that have a budget of polls; a second caller finds nothing due.
     """
     with transaction.atomic():
         due = flights.doubted(job_ids)
         ways = {flight.attempt_id: flight.way for flight in due}  # as it stands before anything is written
         over = [flight for flight in due if _is_over(flight)]
-        end([Finding.waited_out(flight) for flight in over])
         left = [flight for flight in due if flight not in over]
-        again = [flight.attempt_id for flight in left if ways[flight.attempt_id] == "submit"]
-        begun = attempts.begin_again(again, holder, settings.LEASE_SECONDS)
+        again = [flight for flight in left if ways[flight.attempt_id] == "submit"]
+        if over and again:  # some sessions are let go, others get a new fence
+            sessions.lock([flight.resource_id for flight in over + again])
+        end([Finding.waited_out(flight) for flight in over])
+        begun = attempts.begin_again([flight.attempt_id for flight in again], holder, settings.LEASE_SECONDS)
         asked = _within_budget(
             [replace(f, action=way) for f in left if (way := ways[f.attempt_id]) in ("poll", "find")]
         )
@@ -72,7 +77,9 @@ def _is_over(flight: Flight) -> bool:
 
 def _within_budget(wanted: Sequence[Flight]) -> list[Flight]:
     """Those that may be asked for now; they are not due again before whoever asks has given up. The others come later."""
-    rest_ms = ask_budget.spend([(flight.attempt_id, flight.row["account_id"]) for flight in wanted if _counts(flight)])
+    # Who was asked for longest ago goes first, so that a budget which is too small is shared.
+    longest = sorted(filter(_counts, wanted), key=lambda flight: flight.row["asked_at"] or NEVER)
+    rest_ms = ask_budget.spend([(flight.attempt_id, flight.row["account_id"]) for flight in longest])
     asked = [flight for flight in wanted if not rest_ms.get(flight.attempt_id)]
     rows = [{"id": f.attempt_id, "pause_ms": f.ways.timeout_ms + ASKED_AGAIN_MS} for f in asked]
     attempts.ask(rows + [{"id": attempt_id, "pause_ms": math.ceil(ms)} for attempt_id, ms in rest_ms.items() if ms])

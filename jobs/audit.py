@@ -91,6 +91,10 @@ WAYS = {
         FROM jobs_attempt
         WHERE ended_at IS NULL AND LEAST(look_at, cancel_at) < statement_timestamp() - interval '1 day'
     """,
+    "P3.leased_attempt_is_not_asked_for": """
+        SELECT 'attempt ' || id AS subject, 'to be asked for at ' || look_at AS found, 'its call is under way' AS expected
+        FROM jobs_attempt WHERE ended_at IS NULL AND lease_until IS NOT NULL AND look_at IS NOT NULL
+    """,
     "P3.accepted_attempt_is_asked_not_leased": f"""
         SELECT 'attempt ' || id AS subject, 'leased by ' || holder AS found, 'no lease: its call was answered' AS expected
         FROM jobs_attempt WHERE ended_at IS NULL AND phase = '{ACCEPTED}' AND lease_until IS NOT NULL
@@ -128,6 +132,10 @@ ONCE = {
                    FROM jobs_attempt GROUP BY job_id) a ON a.job_id = j.id
         WHERE (j.attempts > 0 AND a.job_id IS NULL)
            OR a.made <> j.attempts OR a.first <> 1 OR a.last <> j.attempts
+    """,
+    "P4.work_that_was_taken_was_executed": f"""
+        SELECT 'attempt ' || id AS subject, verdict AS found, 'unknown, at the least' AS expected
+        FROM jobs_attempt WHERE verdict = '{NOT_EXECUTED}' AND (told_at IS NOT NULL OR reference <> '')
     """,
     "P4.one_success_per_run": f"""
         SELECT 'job ' || job_id || ' run ' || run AS subject, count(*) AS found, 1 AS expected

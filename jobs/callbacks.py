@@ -12,14 +12,15 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
-from jobs import results
+from jobs import inquiry, results
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts, flights
 from jobs.signals import announce_attempts, attempt_told
+from jobs.states import ACCEPTED, UNKNOWN
 from upstream.adapters import Adapter, adapter, hear
 from upstream.answer import Answer
-from upstream.calls import Call, Outcome
+from upstream.calls import Call
 from upstream.followed import OTHER_REFERENCE
 
 PATH: Final = "/v1/upstream"
@@ -28,8 +29,8 @@ _SALT: Final = "berth.callback"
 
 
 def address(flight: Flight) -> str:
-    """Where the upstream calls about this attempt; empty where nobody said how Berth is reached from outside."""
-    if not settings.PUBLIC_URL:
+    """Where the upstream calls about this attempt; empty where it need not, or nobody said how Berth is reached."""
+    if not settings.PUBLIC_URL or flight.ways.mode != "callback":
         return ""
     return f"{settings.PUBLIC_URL}{PATH}/{flight.attempt_id}/{_token(flight.row['dispatch_key'], settings.SECRET_KEY)}"
 
@@ -46,25 +47,34 @@ def addressed(attempt_id: int, token: str) -> Flight | None:
 def told(flight: Flight, call: Call, answer: Answer) -> bool:
     """PROCESSING stays PROCESSING: what the upstream said is kept; where it can be asked, that decides, else its word does.
 
-    False when it speaks of other work than this attempt's. Locks the attempt, then its session; of a word that comes
-    twice the second finds the attempt ended, and a late one is evidence.
+    False when it speaks of other work than this attempt's. Of an attempt that has ended its word is evidence, and news only
+    where nobody knew how it ended. Locks the attempt, then its session; of a word that comes twice the second finds the
+    attempt ended.
     """
     outcome = hear(_adapter(str(call.upstream.get("adapter") or "http")), call, answer)
     if outcome.error_code == OTHER_REFERENCE:
         return False
-    ended = flight.row["ended_at"] is not None
-    if attempts.told(flight.attempt_id) >= MOST_TOLD and (ended or not outcome.over):
-        return True
-    if flight.ways.confirms and not ended:
-        _ask_now(flight, outcome)
-    else:
-        results.learn([Finding(flight, outcome, "callback")])
+    finding = Finding(flight, outcome, "callback")
+    ended, full = flight.row["ended_at"] is not None, attempts.told(flight.attempt_id) >= MOST_TOLD
+    if ended and (full or flight.row["verdict"] != UNKNOWN):
+        attempts.append_evidence([] if full else [finding.evidence()])
+    elif not ended and _can_be_asked(flight, outcome.reference):
+        _ask_now(finding, kept=not full)
+    elif not full or outcome.over:
+        results.learn([finding])
     return True
 
 
-def _ask_now(flight: Flight, outcome: Outcome) -> None:
+def _can_be_asked(flight: Flight, told: str) -> bool:
+    """Whether its word can be confirmed with what is known, its word included."""
+    known = {**flight.row, "reference": flight.row["reference"] or told, "phase": ACCEPTED, "asks_failed": 0}
+    return flight.ways.confirms and inquiry.way(known, flight.ways, may_send_again=False) != "wait"
+
+
+def _ask_now(finding: Finding, *, kept: bool) -> None:
+    flight, outcome = finding.flight, finding.outcome
     with transaction.atomic():
-        attempts.append_evidence([Finding(flight, outcome, "callback").evidence()])
+        attempts.append_evidence([finding.evidence()] if kept else [])
         due = [row for row in attempts.news(flight.attempt_id, outcome.reference) if row["lease_until"] is None]
         announce_attempts(attempt_told, due)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db import DataError, connection
 
 from jobs import asking, callbacks, inputs, results, transitions
 from jobs.findings import Finding
@@ -18,7 +18,9 @@ from jobs.queries import attempts
 from jobs.verdicts import UNREADABLE
 from pool.secrets import SecretUnreadable, open_credential
 from upstream.calls import Action, Call, ErrorClass, Outcome
+from upstream.declared import wants_addresses
 from upstream.loop import CallLoop, NotAcceptingError
+from upstream.outcomes import UnwritableError
 
 logger = logging.getLogger(__name__)
 _setup = threading.Lock()
@@ -61,30 +63,38 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
     What is only asked has no lease: whoever asks a second time changes nothing. A call that cannot even be built is a
     finding of its own, and keeps none of the others from being sent.
     """
+    crossed = []
     for flight in flights:
-        key = (flight.attempt_id, flight.fence, flight.action)
-        _flying[key] = flight
         try:
-            _start(key, flight, leased_at)
+            if not _start(flight, leased_at):
+                crossed.append(flight.attempt_id)
         except Exception:  # its lease will end and others find out; the rest of the set must still be sent
             named = {"attempt": flight.attempt_id, "job": str(flight.job_id)}
             logger.exception("call of attempt %s was not started", flight.attempt_id, extra=named)
-            _flying.pop(key, None)
+    if crossed:
+        attempts.not_asked(crossed)
 
 
-def _start(key: FlightKey, flight: Flight, leased_at: float) -> None:
+def _start(flight: Flight, leased_at: float) -> bool:
+    """False when the same is under way already, or being written."""
+    key = (flight.attempt_id, flight.fence, flight.action)
+    if _flying.setdefault(key, flight) is not flight:
+        return False
     try:
         call = call_of(flight)
-        if flight.action == "submit" and (missing := inputs.references(call.payload)):
-            _learn(
-                [(key, _not_sent(flight, "rejected", "file_gone", f"the file {missing[0][1]} is not there any more"))]
-            )
-            return
-        loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at)
-    except (SecretUnreadable, ValueError) as error:
+        if flight.action == "submit" and (why := inputs.unsendable(call.payload)):
+            _learn([(key, _not_sent(flight, "rejected", *why))])
+        elif not loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at):
+            _flying.pop(key, None)
+            return False
+    except SecretUnreadable as error:
         _learn([(key, _not_sent(flight, "auth", UNREADABLE, str(error)))])
     except NotAcceptingError as error:
         _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
+    except Exception:
+        _flying.pop(key, None)
+        raise
+    return True
 
 
 def loop() -> "CallLoop[FlightKey]":
@@ -114,17 +124,17 @@ def _not_sent(flight: Flight, error_class: ErrorClass, code: str, message: str) 
     )
 
 
-def call_of(flight: Flight) -> Call:
-    """All that a call of this flight's upstream needs. Raises SecretUnreadable."""
+def call_of(flight: Flight, *, to_send: bool = True) -> Call:
+    """All that a call of this flight's upstream needs, or only what reading its callback does. Raises SecretUnreadable."""
     row = flight.row
     return Call(
         key=row["dispatch_key"],
-        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000),
+        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000, wants_addresses(flight.upstream)),
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={
             "name": row["account"],
-            "credential": open_credential(row["sealed_credential"], row["pool_id"], row["account"]),
+            "credential": open_credential(row["sealed_credential"], row["pool_id"], row["account"]) if to_send else "",
             "labels": row["labels"],
             "vars": row["vars"],
         },
@@ -140,12 +150,15 @@ def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> set[FlightKey]:
 
     Gives the keys of those whose result is to be stored first.
     """
-    findings = {key: Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying}
     try:
+        findings = {key: Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying}
         waiting = {id(finding) for finding in results.learn_at_once(list(findings.values()))}
+    except (DataError, ValueError, TypeError) as error:
+        raise UnwritableError(str(error)) from error
     finally:
         connection.close()
     apart = {key for key, finding in findings.items() if id(finding) in waiting}
+    # Whoever takes the same up again meanwhile finds it under way, see `_start`.
     for key in findings.keys() - apart:
         _flying.pop(key, None)
     return apart
@@ -156,6 +169,8 @@ def _learn_apart(key: FlightKey, outcome: Outcome) -> None:
     try:
         if key in _flying:
             results.learn([Finding.of_answer(_flying[key], outcome)])
+    except (DataError, ValueError, TypeError) as error:
+        raise UnwritableError(str(error)) from error
     finally:
         connection.close()
     _flying.pop(key, None)

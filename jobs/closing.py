@@ -14,7 +14,7 @@ from jobs import health, journal, turns
 from jobs.models import Job
 from jobs.queries import endings
 from jobs.states import JOB, NOT_EXECUTED
-from jobs.verdicts import Decision, decide
+from jobs.verdicts import Decision, decide, for_tenants
 from statemachine.machine import Moved
 from statemachine.sql import Row
 from upstream.expressions import SETTLE_NAMES, ExpressionError, compile_expression
@@ -131,7 +131,11 @@ def _complete(cases: list[Row]) -> int:
 def _give_back(verb: str, cases: list[tuple[Row, Decision]]) -> int:
     ledger.release([(case["id"], case["run"]) for case, decision in cases], verb)
     errors = {
-        case["id"]: {"code": decision.code, "message": decision.message, "retryable": decision.retryable}
+        case["id"]: {
+            "code": decision.code,
+            "message": for_tenants(decision.code, decision.message, case["error_class"] if verb == "fail" else ""),
+            "retryable": decision.retryable,
+        }
         for case, decision in cases
     }
     if verb == "fail":

@@ -16,7 +16,7 @@ from statemachine.sql import Row
 from upstream import links
 from upstream.calls import Call
 from upstream.expressions import ExpressionError
-from upstream.result_files import LinkRefused, ResultFiles, compile_result_files
+from upstream.result_files import LinkRefused, NoLinks, ResultFiles, compile_result_files, links_again
 from upstream.spec import SpecError
 
 IN_MEMORY_BYTES: Final = 1_000_000  # of one file; what is beyond waits on disk
@@ -42,11 +42,14 @@ class Collector:
         call = await on_a_thread(calls.call_of, flight)
         block = compile_result_files(call.upstream)
         if block is None:
-            raise links.LinkFailed("the type does not say any more where its result lies")
+            raise LinkRefused("the type does not say any more where its result lies")
+        by_name = flight.row["links"]
+        if fetching.is_unread(by_name):
+            by_name = links_again(block, call, by_name[0])
         rows: dict[str, Row] = {}
         try:
             left = max(MOST_RESULT_BYTES, block.max_bytes)
-            for name, link in flight.row["links"].items():
+            for name, link in by_name.items():
                 rows[name] = await self._stored(flight, block, call, name, link, left=left)
                 left -= rows[name]["size"]
             whole = fetching.result_with(flight.row["result"], {name: results.mark(row) for name, row in rows.items()})
@@ -121,11 +124,16 @@ def _given_up(keeping: "Future[Row]") -> None:
         _closing(results.give_up, [keeping.result()])
 
 
+def is_dead(error: Exception) -> bool:
+    """Whether it is the link that brings nothing; all else is ours to mend: what is declared, a credential, a storage."""
+    return isinstance(error, links.LinkFailed | NoLinks) and not isinstance(error, links.FileTooLong)
+
+
 def said(error: Exception) -> str:
     """What our own errors say; of others the type alone, whose message may quote a link or a credential."""
     if isinstance(error, TimeoutError):
         return "the result was not whole in time"
     if isinstance(error, ExpressionError):
         return "a header could not be made"  # its message may quote what a header is made of
-    own = isinstance(error, links.LinkFailed | LinkRefused | SpecError | SecretUnreadable)
+    own = isinstance(error, links.LinkFailed | LinkRefused | NoLinks | SpecError | SecretUnreadable)
     return str(error) if own else f"it could not be stored: {type(error).__name__}"

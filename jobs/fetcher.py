@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import connection
 
 from jobs import fetching
-from jobs.collecting import Collector, on_a_thread, said
+from jobs.collecting import Collector, is_dead, on_a_thread, said
 from jobs.flight import Flight
 from jobs.queries import fetches, missed
 
@@ -129,7 +129,8 @@ class Fetcher:
                 await on_a_thread(fetching.left, flight.attempt_id, taken)
             return  # else somebody else has taken it up
         except Exception as error:  # noqa: BLE001  whatever kept the files from us is told, and tried again
-            await on_a_thread(fetching.unpaid, flight.attempt_id, flight.fence, taken, said(error))
+            verb = fetching.unpaid if is_dead(error) else fetching.put_off
+            await on_a_thread(verb, flight.attempt_id, flight.fence, taken, said(error))
         else:
             await on_a_thread(fetching.paid, flight.attempt_id, taken, result)
 

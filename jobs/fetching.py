@@ -1,6 +1,9 @@
 """Results behind links: owed when the attempt has ended, paid when our copies are stored. Only the finish waits for them.
 
-The session is free meanwhile. What is taken up is kept by renewing `fetch_at`; one whose process died is taken up again.
+The session is free meanwhile, the hold stays. What is taken up is kept by renewing `fetch_at`; one whose process died is taken
+up again. A link that brings nothing is given up after some tries. Where what is declared is wrong, the work was done and paid
+for upstream: it waits for a day to be mended. After that there is no way back: the hold was released, its tenant may have
+spent those credits, or run the job again.
 """
 
 import logging
@@ -17,7 +20,9 @@ from jobs.queries import attempts, fetches, flights
 from jobs.signals import announce_attempts, attempt_ended, attempt_owing
 from upstream.result_files import ALONE, UNAVAILABLE
 
-PAUSES_SECONDS: Final = (10.0, 30.0, 120.0, 300.0)  # between the tries: five within about ten minutes
+PAUSES_SECONDS: Final = (10.0, 30.0, 120.0, 300.0)  # between the tries of a link: five within about ten minutes
+PUT_OFF_SECONDS: Final = 1_800.0  # between the tries where what is declared is wrong
+LONGEST_WAIT_SECONDS: Final = 86_400.0  # for somebody to mend it, since the attempt ended
 MOST_LOST: Final = 10  # tries that died with their process: a result that kills whoever fetches it is given up
 LONGEST_MESSAGE: Final = 300
 logger = logging.getLogger(__name__)
@@ -25,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 def owe(findings: Sequence[Finding], ended: Collection[int]) -> None:
     """Within `learn`: the attempts that ended now with links owe their files before their jobs are finished."""
-    links = {f.flight.attempt_id: f.outcome.files for f in findings if f.proven and f.outcome.files}
-    mine = {attempt_id: by_name for attempt_id, by_name in links.items() if attempt_id in ended}
+    owed = {f.flight.attempt_id: _owed(f) for f in findings if f.proven and _owed(f)}
+    mine = {attempt_id: links for attempt_id, links in owed.items() if attempt_id in ended}
     if mine:
         announce_attempts(attempt_owing, fetches.owe(mine))
 
@@ -46,6 +51,11 @@ def take(job_ids: Sequence[UUID], most: int) -> list[Flight]:
         return flights.owing([row["id"] for row in taken if row["id"] not in lost])
 
 
+def is_unread(links: Any) -> bool:
+    """Whether an attempt's `links` are an answer, as the only item of a list, in which they are to be found yet."""
+    return isinstance(links, list)
+
+
 def paid(attempt_id: int, taken: int, result: Any) -> bool:
     """PROCESSING stays PROCESSING: the files are stored, the result says which; the job may be finished.
 
@@ -58,31 +68,45 @@ def paid(attempt_id: int, taken: int, result: Any) -> bool:
 
 
 def unpaid(attempt_id: int, fence: int, taken: int, why: str) -> None:
-    """PROCESSING stays PROCESSING: a try brought nothing. It is tried again after a pause; after the last the attempt failed.
+    """PROCESSING stays PROCESSING: a link brought nothing. It is tried again after a pause; after the last the attempt failed.
 
     What it cost the account stays booked, the tenant's hold is released. Locks the attempt; late, it changes nothing. Only
     tries that failed are counted here, not those that a restart cut.
     """
-    message = why[:LONGEST_MESSAGE]
-    logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
     with transaction.atomic():
-        failed = fetches.failed(attempt_id)
-        content = {"try": failed + 1, "error_code": UNAVAILABLE, "error_message": message}
-        attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": fetches.FETCH, "content": content}])
-        if failed < len(PAUSES_SECONDS):
-            announce_attempts(attempt_owing, fetches.again(attempt_id, taken, PAUSES_SECONDS[failed]))
-        else:
-            _give_up(attempt_id, taken, message)
+        failed = _noted(attempt_id, fence, why, "link")
+        pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else None
+        _again_or_given_up(attempt_id, taken, why, pause)
+
+
+def put_off(attempt_id: int, fence: int, taken: int, why: str) -> None:
+    """PROCESSING stays PROCESSING: what is declared, or our own storage, kept the files from us. It waits to be mended.
+
+    For a day, then the attempt failed. None of these tries counts against the link. Locks the attempt; late, it changes
+    nothing.
+    """
+    with transaction.atomic():
+        failed = _noted(attempt_id, fence, why, "ours")
+        pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else PUT_OFF_SECONDS
+        waited = fetches.waited_seconds(attempt_id)
+        _again_or_given_up(attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None)
 
 
 def left(attempt_id: int, taken: int) -> None:
     """PROCESSING stays PROCESSING: its process ends, another may take it up now. Locks the attempt; late, changes nothing."""
     with transaction.atomic():
-        announce_attempts(attempt_owing, fetches.again(attempt_id, taken, 0))
+        announce_attempts(attempt_owing, fetches.let_go(attempt_id, taken))
 
 
-def _give_up(attempt_id: int, taken: int, why: str) -> None:
-    announce_attempts(attempt_ended, fetches.given_up(attempt_id, taken, UNAVAILABLE, why))
+def hasten(job_id: UUID) -> bool:
+    """PROCESSING stays PROCESSING: what the job's attempt owes is tried now instead of later.
+
+    Locks the attempt. False: there is none, or it is being fetched or about to be; a second caller changes nothing.
+    """
+    with transaction.atomic():
+        due = fetches.hasten(job_id, settings.LEASE_SECONDS)
+        announce_attempts(attempt_owing, due)
+    return bool(due)
 
 
 def result_with(result: Any, files: Mapping[str, Mapping[str, Any]]) -> Any:
@@ -90,3 +114,31 @@ def result_with(result: Any, files: Mapping[str, Mapping[str, Any]]) -> Any:
     if result is not None:
         return {"result": result, "files": dict(files)}
     return dict(files[ALONE]) if files.keys() == {ALONE} else dict(files)
+
+
+def _owed(finding: Finding) -> Any:
+    unread = finding.outcome.unread
+    return finding.outcome.files if unread is None else [unread]
+
+
+def _noted(attempt_id: int, fence: int, why: str, cause: str) -> int:
+    """Keeps that a try failed; how many have failed by this cause, with it."""
+    message = why[:LONGEST_MESSAGE]
+    failed = fetches.failed(attempt_id)
+    number = failed["link"] + failed["ours"] + 1
+    content = {"try": number, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
+    logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
+    attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": fetches.FETCH, "content": content}])
+    return int(failed[cause]) + 1
+
+
+def _again_or_given_up(attempt_id: int, taken: int, why: str, pause_seconds: float | None) -> None:
+    if pause_seconds is None:
+        _give_up(attempt_id, taken, why)
+    else:
+        message = why[:LONGEST_MESSAGE]
+        announce_attempts(attempt_owing, fetches.again(attempt_id, taken, pause_seconds, UNAVAILABLE, message))
+
+
+def _give_up(attempt_id: int, taken: int, why: str) -> None:
+    announce_attempts(attempt_ended, fetches.given_up(attempt_id, taken, UNAVAILABLE, why[:LONGEST_MESSAGE]))

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -35,14 +35,11 @@ class Finding:
     def of_answer(cls, flight: Flight, outcome: Outcome) -> "Finding":
         """What came back from a call.
 
-        That there is no such key is not believed as long as it may be on its way, and never of work that was taken:
-        upstreams forget keys.
+        That there is no such key is not believed as long as it may be on its way.
         """
-        if flight.action == "find" and outcome.verdict == NOT_EXECUTED:
-            if flight.was_taken:
-                outcome = replace(outcome, over=False, verdict="unknown")
-            elif flight.row["age_ms"] < flight.ways.find_after_ms:
-                outcome = replace(outcome, over=False, verdict="unknown", error_code="missing_early")
+        early = outcome.verdict == NOT_EXECUTED and flight.row["age_ms"] < flight.ways.find_after_ms
+        if flight.action == "find" and early:
+            outcome = replace(outcome, over=False, verdict="unknown", error_code="missing_early")
         return cls(flight, outcome, "answer" if flight.action == "submit" else flight.action)
 
     @classmethod
@@ -81,6 +78,18 @@ class Finding:
         return self.outcome.over and not (unknown and self.kind == "answer" and self.flight.way != "wait")
 
     @property
+    def denies(self) -> bool:
+        """Whether it says that the work was not taken, which something else may gainsay: upstreams forget keys, and what
+        stands between us refuses what they have.
+        """
+        may_be_gainsaid = self.kind == "find" or (self.kind == "answer" and self.flight.ways.mode != "sync")
+        return self.outcome.verdict == NOT_EXECUTED and may_be_gainsaid
+
+    def doubtful(self) -> "Finding":
+        """The same, not believed."""
+        return replace(self, outcome=replace(self.outcome, over=False, verdict="unknown"))
+
+    @property
     def goes_on(self) -> bool:
         """Whether the upstream says that it has the work, and is not done."""
         return not self.ends and self.outcome.verdict == "" and self.kind != "cancel"
@@ -105,7 +114,7 @@ class Finding:
 
     def evidence(self) -> dict[str, Any]:
         """The row that is kept whoever comes late."""
-        names = [each.name for each in fields(self.outcome) if each.name not in ("result", "content")]
+        names = [each.name for each in fields(self.outcome) if each.name not in ("result", "content", "unread")]
         known = {name: getattr(self.outcome, name) for name in names}
         content = {name: _storable(value) for name, value in {**known, **self.said}.items() if value not in (None, "")}
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "kind": self.kind, "content": content}
@@ -153,7 +162,8 @@ class Finding:
             "asked": self.asked,
             "reference": reference,
             "progress": _storable(self.outcome.progress),
-            "pause_ms": inquiry.pause_ms(self.flight.ways, 0) if may_be_asked else None,
+            "age_ms": self.flight.row["age_ms"],
+            "pause_ms": inquiry.pause_ms(self.flight.ways, 0, self.outcome.retry_after_ms) if may_be_asked else None,
             "max_runtime_ms": self.flight.row["max_runtime_ms"],
         }
 
@@ -164,6 +174,7 @@ class Finding:
             "asked": self.asked,
             "error_code": _storable(self.outcome.error_code)[:LONGEST_CODE],
             "error_message": _storable(self.outcome.error_message),
+            "age_ms": self.flight.row["age_ms"],
             "pause_ms": self._pause_ms(),
             "max_runtime_ms": self.flight.row["max_runtime_ms"],
         }
@@ -204,7 +215,8 @@ class Finding:
 
     def rest_ms(self) -> int:
         """How long the session rests before its next job; 0: it is free at once. Retry-After is never shortened."""
-        asked = self.outcome.retry_after_ms or 0
+        # Of an answer to an asking it speaks of the next asking.
+        asked = (self.outcome.retry_after_ms or 0) if self.kind == "answer" else 0
         if self.outcome.error_class == "busy":
             asked = max(asked, BUSY_REST_MS)
         if self.outcome.error_class == "auth" and self.outcome.error_code == UNREADABLE:
@@ -214,6 +226,15 @@ class Finding:
     def session(self) -> Mapping[str, Any]:
         """The session to let go, with the fence that must still stand."""
         return {"id": self.flight.resource_id, "fence": self.flight.fence}
+
+
+def one_of_each(findings: Sequence[Finding]) -> list[Finding]:
+    """Of several findings about one attempt the one that tells most: a proven success, an end, that it goes on."""
+    by_worth = sorted(findings, key=lambda finding: (not finding.proven, not finding.ends, not finding.goes_on))
+    kept: dict[tuple[int, int], Finding] = {}
+    for finding in by_worth:
+        kept.setdefault((finding.flight.attempt_id, finding.flight.fence), finding)
+    return list(kept.values())
 
 
 def _storable(value: Any) -> Any:

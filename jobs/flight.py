@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs import inquiry
-from jobs.states import ACCEPTED, UNKNOWN
+from jobs.states import UNKNOWN
 from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY
 from statemachine.sql import Row
 from upstream.calls import Action
@@ -44,9 +44,12 @@ class Flight:
 
     @property
     def may_send_again(self) -> bool:
-        """Whether an unknown outcome may be found out by sending the same key once more."""
+        """Whether an unknown outcome may be found out by sending the same key once more: of a job that nobody wants any
+        more it would only begin the work.
+        """
         attempts = int({**DEFAULT_RETRY, **self.row["retry"]}["attempts"])
-        return self.ways.idempotent and self.row["sendings"] <= attempts and self.row["crashes"] < CRASH_BUDGET
+        may = self.row["sendings"] <= attempts and self.row["crashes"] < CRASH_BUDGET and not self.row["cancel_wanted"]
+        return self.ways.idempotent and may
 
     @property
     def way(self) -> inquiry.Way:
@@ -62,11 +65,6 @@ class Flight:
     def asked_in_vain(self) -> bool:
         """Whether it was asked for after max_runtime, and still nobody knew."""
         return bool(self.row["asked_since"]) and self.row["verdict"] == UNKNOWN
-
-    @property
-    def was_taken(self) -> bool:
-        """Whether the upstream itself has shown that it took the work."""
-        return self.row["phase"] == ACCEPTED or bool(self.row["reference"]) or self.row["told_at"] is not None
 
     @property
     def repeat(self) -> bool:

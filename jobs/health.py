@@ -11,6 +11,7 @@ from typing import Any
 
 from jobs import journal
 from jobs.findings import LONGEST_REST_MS, Finding
+from jobs.inputs import FILE_GONE, NO_ADDRESS
 from jobs.queries import health_of_accounts as asked
 from jobs.states import FAILED, NOT_EXECUTED, PROVEN, UNKNOWN
 from jobs.verdicts import NEVER_SENT, UNREADABLE
@@ -20,7 +21,9 @@ from upstream.calls import Outcome
 
 LOST = frozenset({"timeout", "cut", "unreadable_answer", "connection_lost"})  # no answer, or none that can be read
 SERVER_ERROR = 500
-NOT_ASKED = "mapping_error"  # the call could not be built: the upstream said nothing
+NOT_ASKED = frozenset(
+    {"mapping_error", FILE_GONE, NO_ADDRESS}
+)  # the call could not be built: the upstream said nothing
 
 
 def kind_of(finding: Finding) -> Kind | None:
@@ -100,8 +103,8 @@ def heal(cases: Sequence[Mapping[str, Any]]) -> None:
 def _answered(case: Mapping[str, Any]) -> Kind | None:
     if case["verdict"] in PROVEN:
         return "well"
-    rejected = case["verdict"] == NOT_EXECUTED and case["error_class"] == "rejected" and case["error_code"] != NOT_ASKED
-    return "answered" if rejected or case["verdict"] == FAILED else None
+    rejected = case["verdict"] == NOT_EXECUTED and case["error_class"] == "rejected"
+    return "answered" if (rejected and case["error_code"] not in NOT_ASKED) or case["verdict"] == FAILED else None
 
 
 def _is_transient(outcome: Outcome) -> bool:

@@ -1,7 +1,8 @@
 """Files in payloads: an object whose only member is `file`, a file's id, is a reference to it.
 
 A reference is checked at submit and kept as a row, so that what a job needs does not expire before it ends. When the job is
-sent, expressions see the object with the file's address, name, type and size.
+sent, expressions see in its place an object with the file's address, name, type and size, or, where the type's `upstream` says
+`files: url`, the address alone. Without PUBLIC_URL there is no such address: then nothing may refer to a file.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,9 @@ from files import queries, tokens
 
 MEMBER: Final = "file"
 MOST_FILES: Final = 100  # of one payload
+NO_ADDRESS: Final = "no_file_address"
+FILE_GONE: Final = "file_gone"
+NO_PUBLIC_URL: Final = "files cannot be used here: there is no address at which an upstream could fetch them"
 GRACE_SECONDS: Final = 3_600.0  # an address is good for so long after the upstream must have ended
 
 Fault = tuple[str, str]  # JSON pointer, what is wrong there
@@ -44,34 +48,40 @@ def refer(tenant_id: int, job_id: UUID, found: list[Reference]) -> list[Fault]:
     return []
 
 
-def as_sent(payload: Any, runtime_seconds: float) -> Any:
-    """The payload as expressions see it: references with `url`, `name`, `content_type`, `size`.
+def as_sent(payload: Any, runtime_seconds: float, addresses: bool) -> Any:
+    """The payload as expressions see it: for a reference its file's `url`, or that with `name`, `content_type`, `size`.
 
-    `url` is good until the upstream must have ended and an hour longer; null without PUBLIC_URL. What is not there any more
-    stays a bare reference, so that `references` of what is returned tells whether it may be sent.
+    `addresses`: the url alone. It is good until the upstream must have ended and an hour longer. What is not there any more, or
+    has no address, stays a bare reference, so that `unsendable` tells of what is returned why it may not be sent.
     """
-    if not (found := references(payload)):
+    if not settings.PUBLIC_URL or not (found := [each for each in references(payload) if _is_id(each[1])]):
         return payload
     files = queries.by_ids(sorted(_ids(found)))
     seen = {}
     for _pointer, text in found:
         if (row := files.get(UUID(text))) is None:
             continue
-        seen[text] = {
-            MEMBER: text,
-            "url": _address(row["id"], runtime_seconds + GRACE_SECONDS),
-            **{name: row[name] for name in ("name", "content_type", "size")},
-        }
+        url = _address(row["id"], runtime_seconds + GRACE_SECONDS)
+        about = {name: row[name] for name in ("name", "content_type", "size")}
+        seen[text] = url if addresses else {MEMBER: text, "url": url, **about}
     return _replaced(payload, seen)
 
 
-def _address(file_id: UUID, seconds: float) -> str | None:
-    if not settings.PUBLIC_URL:
-        return None
+def unsendable(payload: Any) -> tuple[str, str] | None:
+    """Code and reason why this, which `as_sent` returned, may not be sent. None: it may."""
+    left = references(payload)
+    if left and not settings.PUBLIC_URL:
+        return NO_ADDRESS, NO_PUBLIC_URL
+    return (FILE_GONE, f"the file {left[0][1]} is not there any more") if left else None
+
+
+def _address(file_id: UUID, seconds: float) -> str:
     return f"{settings.PUBLIC_URL}/v1/files/{file_id}/content?token={tokens.token(file_id, seconds)}"
 
 
 def _faults(tenant_id: int, found: list[Reference], lock: bool) -> list[Fault]:
+    if not settings.PUBLIC_URL:
+        return [(pointer, NO_PUBLIC_URL) for pointer, _text in found[:1]]
     if len(found) > MOST_FILES:
         return [(found[MOST_FILES][0], f"a payload may refer to {MOST_FILES} files")]
     wrong = [(pointer, "must be the id of a file") for pointer, text in found if not _is_id(text)]

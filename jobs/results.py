@@ -27,7 +27,8 @@ from statemachine.sql import Row
 from upstream.calls import Outcome
 
 JSON: Final = "application/json"
-MARK: Final = frozenset({"file", "content_type", "size", "sha256"})
+MARK: Final = frozenset({"file", "url", "content_type", "size", "sha256"})
+BEFORE: Final = MARK - {"url"}  # as it stood in results of earlier versions
 LONGEST_TYPE: Final = 255
 MOST_KNOWN: Final = 1_000
 KNOWN_SECONDS: Final = 600.0  # how long a file that is not learned yet waits for whoever tries again
@@ -123,7 +124,8 @@ def give_up(rows: Sequence[Row]) -> None:
 
 def mark(row: Mapping[str, Any]) -> dict[str, Any]:
     """What stands for a file in a result."""
-    return {"file": str(row["id"]), **{name: row[name] for name in ("content_type", "size", "sha256")}}
+    about = {name: row[name] for name in ("content_type", "size", "sha256")}
+    return {"file": str(row["id"]), "url": f"/v1/files/{row['id']}/content", **about}
 
 
 def file_of(result: Any) -> UUID | None:
@@ -141,7 +143,7 @@ def fitting(job_id: UUID, result: Any) -> Any:
 
 def _content(outcome: Outcome) -> tuple[bytes, str] | None:
     """What is to be a file: bytes that are no JSON, JSON that is large, or that could be taken for the mark of a file."""
-    if outcome.verdict not in PROVEN or outcome.files:
+    if outcome.verdict not in PROVEN or outcome.files or outcome.unread is not None:
         return None
     if outcome.content is not None:
         return outcome.content
@@ -153,4 +155,4 @@ def _content(outcome: Outcome) -> tuple[bytes, str] | None:
 
 
 def _is_mark(result: Any) -> bool:
-    return isinstance(result, dict) and result.keys() == MARK and isinstance(result["file"], str)
+    return isinstance(result, dict) and result.keys() in (MARK, BEFORE) and isinstance(result["file"], str)

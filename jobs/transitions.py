@@ -2,7 +2,7 @@
 
 Every function takes a set of ids, does what still stands to be done, and leaves the rest alone: a second caller moves
 nothing. A set that fails is taken row by row; what fails alone is looked at later and holds up nobody. The lock order is
-job → attempt → resource → pool → balance → hold, many of a kind by id.
+job → attempt → health of a pool → resource → pool → upstream account → balance → hold, many of a kind by id.
 """
 
 import logging
@@ -17,7 +17,7 @@ from credits import ledger
 from jobs import affording, closing, fetching, health, journal, replays, turns
 from jobs.alone import row_by_row
 from jobs.entering import enter
-from jobs.findings import Finding
+from jobs.findings import Finding, one_of_each
 from jobs.flight import Flight
 from jobs.models import Job
 from jobs.outage import DATABASE_AWAY
@@ -115,12 +115,16 @@ def learn(findings: Sequence[Finding]) -> None:
     """PROCESSING stays PROCESSING: what the upstream answered is kept; sessions known to be over are let go at once.
 
     Evidence is appended unfenced; ends, news and doubts name the fence, so a late writer changes nothing; a success that
-    it brings is remembered, and `late.book` draws what it means. Locks attempts, then sessions, or accounts that want to
-    be asked less; where a call failed, the health of its pool between them (see `health.weigh`). The hand-off to the next
-    job and the accounting of this one follow side by side.
+    it brings is remembered, and `late.book` draws what it means. Locks the attempts by id, where a call failed the health of
+    their pools (see `health.weigh`), sessions by id, then accounts that want to be asked less. The hand-off to the next job
+    and the accounting of this one follow side by side.
     """
     with transaction.atomic():
         attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
+        findings = one_of_each(findings)
+        if not all(finding.ends and not finding.denies for finding in findings):  # else `end` locks them, all at once
+            attempts.lock([finding.flight.attempt_id for finding in findings])
+            findings = _undeceived(findings)
         findings, troubles = health.weigh(findings)
         ended = end([finding for finding in findings if finding.ends])
         fetching.owe(findings, ended)
@@ -245,6 +249,16 @@ def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
     return abandoned
 
 
+def _undeceived(findings: Sequence[Finding]) -> list[Finding]:
+    """A refusal, or a key that is not known, says nothing of work that the upstream has shown that it took.
+
+    Asked under the lock of the attempts: it may have shown so, by a callback or to another asker, since the call began.
+    """
+    denied = [finding.flight.attempt_id for finding in findings if finding.denies]
+    taken = attempts.shown_to_be_taken(denied) if denied else set()
+    return [f.doubtful() if f.denies and f.flight.attempt_id in taken else f for f in findings]
+
+
 def _doubt(findings: Sequence[Finding]) -> list[Row]:
     """Marks outcomes as unknown; rows are those of which it is unknown now, or still. Whoever polls looks by itself."""
     doubted = attempts.doubt([finding.doubt() for finding in findings])
@@ -260,13 +274,15 @@ def _doubt(findings: Sequence[Finding]) -> list[Row]:
 def end(findings: Sequence[Finding]) -> set[int]:
     """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing. Ids of the ended.
 
-    Within the caller's transaction; locks attempts, then sessions.
+    Within the caller's transaction; locks attempts, then sessions, each by id.
     """
     by_id = {finding.flight.attempt_id: finding for finding in findings}
     ended = attempts.end([finding.end() for finding in findings])
     resting: dict[int, list[Mapping[str, Any]]] = {}
     for finding in (by_id[attempt["id"]] for attempt in ended):
         resting.setdefault(finding.rest_ms(), []).append(finding.session())
+    if len(resting) > 1:
+        sessions.lock([finding.flight.resource_id for finding in findings])
     for rest_ms, rows in resting.items():
         sessions.let_go("cool" if rest_ms else "free", rows, rest_ms)
     announce_attempts(attempt_ended, ended)

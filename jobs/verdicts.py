@@ -17,6 +17,14 @@ CRASH_BUDGET = 3
 BUSY_PAUSE_MS = 1000
 OPERATOR = "operator"  # the error class of an attempt of which an operator said that nobody will find out
 UNREADABLE = "credential"  # the error code where a stored credential cannot be opened here: not the account's fault
+# What tenants are told of errors that are ours alone: the whole text, which names hosts, expressions or accounts, is for
+# operators, at the attempt.
+TOLD: Mapping[str, str] = {
+    "result_unavailable": "the work was done, but its result could not be fetched from where the upstream left it",
+    "mapping_error": "the call could not be made of this job, or its answer could not be read",
+    UNREADABLE: "no account of the upstream could be used",
+}
+REFUSED_TOLD = "the upstream refused the account, not the job"
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 
 
@@ -62,6 +70,11 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     if case["tries"] + 1 >= case["max_attempts"]:
         return Decision("fail", code, message, retryable=True)
     return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))
+
+
+def for_tenants(code: str, message: str, error_class: str = "") -> str:
+    """The text of an error as its tenant reads it."""
+    return TOLD.get(code) or (REFUSED_TOLD if error_class == "auth" else message)
 
 
 def pause_ms(policy: Mapping[str, Any], tries: int) -> int:

@@ -85,6 +85,11 @@ def quarantine(resource_ids: Sequence[int], seconds: float, note: str) -> int:
         return changed
 
 
+def lock(resource_ids: Sequence[int]) -> None:
+    """Locks the sessions in id order: before several verbs write them, in an order of their own."""
+    queries.lock(resource_ids)
+
+
 def let_go(verb: str, sessions: Sequence[Mapping[str, Any]], rest_ms: int = 0) -> list[Moved]:
     """RESERVED, BUSY → AVAILABLE | COOLDOWN (`verb`: unreserve, free, cool): each is `{id, fence}`; then what was wanted of
     it meanwhile. One whose fence is gone stays. Locks the sessions.

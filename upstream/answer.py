@@ -1,5 +1,6 @@
 """An upstream's answer, read: the body as JSON or text, cleaned of what no database can store, and Retry-After."""
 
+import codecs
 import json
 import math
 import re
@@ -10,6 +11,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 MAX_RETRY_AFTER_MS: Final = 24 * 3_600_000
+LARGE: Final = 256_000  # bytes; reading more takes long enough to be done beside the loop
+_CHARSETS = frozenset({"utf-8", "ascii", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030", "gbk", "big5"}) | {
+    *("shift_jis", "euc_jp", "euc_kr", "koi8-r", "koi8-u", "utf-8-sig")
+}
 _TEXT_TYPES = ("text/", "application/xml", "application/x-www-form-urlencoded", "application/javascript")
 
 
@@ -25,6 +30,7 @@ class Answer:
     body: Any = None
     readable: bool = True
     raw: bytes = field(default=b"", repr=False)
+    size: int = 0  # bytes it came in
 
     def as_value(self) -> dict[str, Any]:
         """What expressions see as `response`."""
@@ -34,7 +40,7 @@ class Answer:
 def read(status: int, headers: Mapping[str, str], raw: bytes) -> Answer:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     body, readable = _body(kind, headers.get("content-type", ""), raw)
-    return Answer(status, headers, body, readable, raw if body is None and readable and raw.strip() else b"")
+    return Answer(status, headers, body, readable, raw if body is None and readable and raw.strip() else b"", len(raw))
 
 
 def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> int | None:
@@ -44,10 +50,10 @@ def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> i
         return min(math.ceil(float(value[:20]) * 1_000), MAX_RETRY_AFTER_MS)
     try:
         due = parsedate_to_datetime(value)
-    except (ValueError, IndexError, TypeError):
+        due = due if due.tzinfo else due.replace(tzinfo=UTC)
+        wait = (due - (now or datetime.now(UTC))).total_seconds()
+    except (ValueError, IndexError, TypeError, OverflowError):
         return None
-    due = due if due.tzinfo else due.replace(tzinfo=UTC)
-    wait = (due - (now or datetime.now(UTC))).total_seconds()
     return min(max(math.ceil(wait * 1_000), 0), MAX_RETRY_AFTER_MS)
 
 
@@ -65,10 +71,18 @@ def _body(kind: str, content_type: str, raw: bytes) -> tuple[Any, bool]:
                 return None, False
     charset = re.search(r"charset=\"?([\w.:-]+)", content_type, re.IGNORECASE)
     try:
-        return raw.decode(charset[1] if charset else "utf-8").replace("\x00", "\ufffd"), True
-    except (UnicodeDecodeError, LookupError):
+        return _clean(raw.decode(_codec(charset[1] if charset else "utf-8"))), True
+    except (UnicodeError, LookupError):
         # An image or a sound is no text and no mistake either: its expressions see a body of null.
         return None, not is_text
+
+
+def _codec(charset: str) -> str:
+    """Raises LookupError for what is no character set of texts: Python's other codecs take long, or do other things."""
+    name = codecs.lookup(charset).name
+    if name not in _CHARSETS and not name.startswith(("iso8859-", "cp125")):
+        raise LookupError(charset)
+    return name
 
 
 def _refuse(constant: str) -> float:

@@ -38,7 +38,8 @@ class Outcome:
     `error_class` says whose fault it was: the tenant's (rejected), nobody's (busy), the credential's (auth), the
     connection's or the upstream's (transient). It may accompany `unknown`: a repeat that was refused for being busy.
     `units` is what the upstream says was used, `cost` what it took of the account, in its credits; `usage_problem` says why
-    one of them could not be believed.
+    one of them could not be believed. `unread` is a `response` as expressions see it, to be read again once what is declared
+    is mended; `error_message` says then what is wrong with that.
     """
 
     over: bool
@@ -56,4 +57,5 @@ class Outcome:
     progress: float | None = None
     content: tuple[bytes, str] | None = field(default=None, repr=False)  # a result that is no JSON, and its type
     files: Mapping[str, str] | None = None  # of a success: name → link, to be fetched before it is said
+    unread: Mapping[str, Any] | None = field(default=None, repr=False)  # a success's answer, its links yet to be found
     elapsed_ms: int = 0

@@ -36,6 +36,11 @@ def merged(pool: Mapping[str, Any], job_type: Mapping[str, Any]) -> dict[str, An
     return overlaid(overlaid(preset(pool.get("preset")), pool), job_type)
 
 
+def wants_addresses(upstream: Mapping[str, Any]) -> bool:
+    """Whether a merged block wants files of payloads as their addresses alone, not as objects."""
+    return upstream.get("files") == "url"
+
+
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` on `under`, as merged does it."""
     made = _fields(under, over)

@@ -47,6 +47,8 @@ def read_find(find: Find, call: Call, scope: Scope, answer: Answer) -> Outcome:
         found,
         over=True,
         verdict="not_executed",
+        error_class="",
+        retry_after_ms=None,
         error_code="missing",
         error_message="the upstream knows nothing under this dispatch key",
         usage_problem="",
@@ -76,7 +78,8 @@ def read_callback(callback: Callback, call: Call, scope: Scope, answer: Answer) 
     """As a poll, with the `reference` it tells. What speaks of other work than the call's says nothing of it."""
     found = _read(callback.says, call, scope, answer)
     told = reading.reference(callback.reference, scope)
-    if callback.reference is not None and call.reference and told != call.reference:
+    named = callback.reference is not None and answer.readable
+    if named and call.reference and told != call.reference:
         return _unknown(answer, call, OTHER_REFERENCE, "it speaks of other work, or of none")
     return replace(found, reference=told) if told else found
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -17,6 +18,7 @@ from upstream.spec import Sending, SpecError, compile_submit
 from upstream.wording import NoAnswer
 
 S = TypeVar("S", bound=Sending)
+R = TypeVar("R")
 
 MAX_ANSWER_BYTES: Final = 10_000_000
 MAX_CONNECT_SECONDS: Final = 10.0
@@ -72,8 +74,12 @@ class HttpAdapter:
         received = await self.exchange(request)
         if isinstance(received, str):
             return mapping.no_answer(received, repeat)
-        outcome = mapping.read_answer(submit, call, scope, received, repeat)
-        return result_files.carried(outcome, call, scope, received)
+
+        def understood(said: answer.Answer) -> Outcome:
+            outcome = mapping.read_answer(submit, call, scope, said, repeat)
+            return result_files.carried(outcome, call, scope, said)
+
+        return await _beside(received.size, partial(understood, received))
 
     async def _ask(
         self,
@@ -90,7 +96,11 @@ class HttpAdapter:
         received = await self.exchange(request)
         if isinstance(received, str):
             return followed.unanswered(received)
-        return result_files.carried(read(block, call, scope, received), call, scope, received)
+
+        def understood(said: answer.Answer) -> Outcome:
+            return result_files.carried(read(block, call, scope, said), call, scope, said)
+
+        return await _beside(received.size, partial(understood, received))
 
     async def exchange(self, request: Request) -> answer.Answer | NoAnswer:
         """Sends and reads, within the request's time. Told apart: never sent, no answer, a cut."""
@@ -124,7 +134,8 @@ class HttpAdapter:
                     response.close()
                     return "answer_too_large"
             headers = {name.lower(): ", ".join(response.headers.getall(name)) for name in response.headers}
-            return answer.read(response.status, headers, bytes(raw))
+            status, body = response.status, bytes(raw)
+            return await _beside(len(body), partial(answer.read, status, headers, body))
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -139,6 +150,11 @@ class HttpAdapter:
             # known is found out, never blindly repeated; there is no public switch for it.
             self._session._retry_connection = False
         return self._session
+
+
+async def _beside(size: int, work: Callable[[], R]) -> R:
+    """Reading what is large takes seconds, in which the loop would renew no lease and hear no other answer."""
+    return work() if size <= answer.LARGE else await asyncio.to_thread(work)
 
 
 async def _timed(asked: Awaitable[Outcome]) -> Outcome:

@@ -30,6 +30,10 @@ class LinkFailed(Exception):
     """A link did not lead to a file. The message names no link: one may be a secret."""
 
 
+class FileTooLong(LinkFailed):
+    """A file is larger than the type allows, which an operator may mend."""
+
+
 class Client:
     """For the running event loop; to be closed.
 
@@ -61,7 +65,7 @@ async def fetch(client: Client, block: ResultFiles, call: Call, link: str, into:
     """Writes what the link leads to, at most `max` and `most` bytes. The declared paths of base_url's own host alone are
     asked with the pool's headers.
 
-    Raises LinkFailed, LinkRefused, ExpressionError (of a header).
+    Raises LinkFailed, FileTooLong, LinkRefused, ExpressionError (of a header).
     """
     try:
         async with asyncio.timeout(block.timeout_ms / 1_000):
@@ -114,6 +118,6 @@ async def _read(response: aiohttp.ClientResponse, most: int, into: IO[bytes]) ->
         size += len(chunk)
         if size > most:
             response.close()
-            raise LinkFailed(f"more than {most} bytes")
+            raise FileTooLong(f"more than {most} bytes")
         into.write(chunk)
     return Fetched(size, response.headers.get("Content-Type", ""))

@@ -174,7 +174,8 @@ def _outcome(submit: Submit, call: Call, reader: Reader, answer: Answer, said: S
     used = reading.usage(submit.units, submit.cost, reader.scope) if ended else Usage()
     code, message = ("", "")
     if verdict not in PROVEN:
-        code, message = code_and_text(answer, submit.error, reader, unclear=verdict == "unknown" and not error_class)
+        unclear = verdict == "unknown" and not error_class
+        code, message = code_and_text(answer, submit.error, reader, unclear, means=error_class or "failed")
     return Outcome(
         over=verdict != "unknown",
         verdict=verdict,

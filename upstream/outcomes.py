@@ -24,8 +24,14 @@ FIRST_PAUSE_SECONDS: Final = 0.1
 MAX_PAUSE_SECONDS: Final = 5.0
 # After so many failures in a row it is not the rows' fault: the rest of the batch waits, untried.
 GIVE_UP_AFTER: Final = 3
+# An outcome that cannot be written as it is, tried so often, is told without what it says.
+MOST_UNWRITABLE: Final = 5
 
 logger = logging.getLogger(__name__)
+
+
+class UnwritableError(Exception):
+    """It is the outcomes' own fault that they could not be recorded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +40,7 @@ class _Item(Generic[K]):
     outcome: Outcome
     failures: int = 0  # of this one alone
     due: float = 0.0  # the monotonic time before which it is not tried again
+    unwritable: int = 0  # of the failures, those by its own fault
 
 
 class OutcomeWriter(Generic[K]):
@@ -109,8 +116,10 @@ class OutcomeWriter(Generic[K]):
     def _record(self, items: list[_Item[K]]) -> bool:
         try:
             apart = self._on_outcomes([(item.key, item.outcome) for item in items]) or ()
-        except Exception:  # whatever it is, the outcomes are kept and tried again
+        except Exception as error:  # whatever it is, the outcomes are kept and tried again
             logger.exception("%d outcomes could not be recorded", len(items))
+            if isinstance(error, UnwritableError) and len(items) == 1:
+                _bared(items[0])
             return False
         for item in items:
             if item.key in apart:
@@ -130,8 +139,10 @@ class OutcomeWriter(Generic[K]):
             try:
                 assert self._on_apart is not None  # noqa: S101 - whoever leaves some to it has given it
                 self._on_apart(item.key, item.outcome)
-            except Exception:  # as in _record
+            except Exception as error:  # as in _record
                 logger.exception("an outcome with something to be stored could not be recorded")
+                if isinstance(error, UnwritableError):
+                    _bared(item)
                 _failed(item)
                 self._queue.put(item)
             else:
@@ -144,3 +155,15 @@ class OutcomeWriter(Generic[K]):
 def _failed(item: _Item[K]) -> None:
     item.failures += 1
     item.due = time.monotonic() + min(FIRST_PAUSE_SECONDS * 2 ** min(item.failures, 10), MAX_PAUSE_SECONDS)
+
+
+def _bared(item: _Item[K]) -> None:
+    """What can never be written must not keep its session for ever: its outcome is unknown then."""
+    item.unwritable += 1
+    if item.unwritable == MOST_UNWRITABLE:
+        item.outcome = Outcome(
+            over=item.outcome.over,
+            verdict="unknown",
+            error_code="unwritable",
+            error_message="what the upstream said could not be stored",
+        )

@@ -45,6 +45,28 @@ def size_bytes(text: str) -> int:
     return _whole(float(found[1]) * _BYTES[found[2]], text, "bytes")
 
 
+def duration_text(ms: int) -> str:
+    """As it could be written, in the largest unit that fits: 300_000 is `5m`."""
+    return _in_units(ms, _MILLISECONDS)
+
+
+def rate_text(limit: int, per_ms: int) -> str:
+    """As it could be written: 600 in 60_000 ms are `600/minute`."""
+    words = {ms: word for word, ms in _PERIODS.items() if word not in _MILLISECONDS}
+    return f"{limit}/{words.get(per_ms) or duration_text(per_ms)}"
+
+
+def size_text(size: int) -> str:
+    """As it could be written: 256_000 is `256kB`."""
+    return _in_units(size, {unit: factor for unit, factor in _BYTES.items() if "i" not in unit})
+
+
+def _in_units(number: int, units: dict[str, int]) -> str:
+    fitting = [unit for unit, factor in units.items() if number and number % factor == 0]
+    unit = max(fitting, key=units.__getitem__, default=min(units, key=units.__getitem__))
+    return f"{number // units[unit]}{unit}"
+
+
 def _stripped(text: object) -> str:
     return text.strip() if isinstance(text, str) else ""
 

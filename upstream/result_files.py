@@ -18,6 +18,7 @@ from upstream.answer import Answer
 from upstream.calls import Call, Outcome
 from upstream.expressions import FOLLOW_RESPONSE_NAMES, SUBMIT_NAMES, Expression, ExpressionError, Scope
 from upstream.quantities import duration_ms, size_bytes
+from upstream.request import scope_of
 from upstream.spec import Sending, SpecError, optional, sending
 
 DEFAULT_MAX_BYTES: Final = 100_000_000
@@ -26,6 +27,7 @@ MAX_TIMEOUT_MS: Final = 3_600_000
 MOST_LINKS: Final = 50
 LONGEST_LINK: Final = 4_000
 LONGEST_NAME: Final = 100
+MOST_ANSWER_BYTES: Final = 256_000  # of an answer that is kept until what is declared of its links is mended
 ALONE: Final = "file"  # the name of a link that is given as a text
 UNAVAILABLE: Final = "result_unavailable"
 FIELDS: Final = frozenset({"urls", "hosts", "auth", "paths", "max", "timeout"})
@@ -61,7 +63,11 @@ class Address:
 
 
 class LinkRefused(ValueError):
-    """A link leads where nothing may be fetched from."""
+    """A link leads where nothing may be fetched from, or is none: what is declared and what is answered do not fit."""
+
+
+class NoLinks(ValueError):
+    """The upstream says that there is no file."""
 
 
 def compile_result_files(upstream: Mapping[str, Any]) -> ResultFiles | None:
@@ -88,7 +94,8 @@ def path_prefix(value: Any) -> str:
 def carried(outcome: Outcome, call: Call, scope: Scope, answer: Answer) -> Outcome:
     """The outcome of an answer with what it carries beside JSON: bytes of another kind, or links to fetch.
 
-    Links that cannot be found in a success leave it without a result: it has failed, whatever it cost.
+    Where a success has no links it has no result: it has failed, whatever it cost. Where they cannot be found, or lead where
+    nothing may be fetched from, our own words are wrong and not the work: its answer is kept, and read again.
     """
     if outcome.verdict not in ("succeeded", "partial"):
         return outcome
@@ -99,28 +106,55 @@ def carried(outcome: Outcome, call: Call, scope: Scope, answer: Answer) -> Outco
             # Unless the type says what its result is, it is the files: the body would tell of links that end.
             result = None if outcome.result is answer.body else outcome.result
             return replace(outcome, result=result, files=links(block, call, scope))
+    except NoLinks as error:
+        return _failed(outcome, str(error))
     except (SpecError, ExpressionError, LinkRefused) as error:
-        problem = f"result_files: {error}"[:300]
-        return replace(outcome, verdict="failed", result=None, error_code=UNAVAILABLE, error_message=problem)
+        return _unread(outcome, answer, str(error))
     if answer.raw and outcome.result is None:
         return replace(outcome, content=(answer.raw, answer.headers.get("content-type", "")))
     return outcome
 
 
+def links_again(block: ResultFiles, call: Call, unread: Mapping[str, Any]) -> dict[str, str]:
+    """What `urls` gives of an answer that was kept. Raises LinkRefused, NoLinks."""
+    scope = scope_of(call)
+    scope.set("response", dict(unread))
+    try:
+        return links(block, call, scope)
+    except ExpressionError as error:
+        raise LinkRefused(f"urls: {error}") from error
+
+
 def links(block: ResultFiles, call: Call, scope: Scope) -> dict[str, str]:
-    """What `urls` gives, by name. Raises ExpressionError, LinkRefused."""
+    """What `urls` gives, by name. Raises ExpressionError, LinkRefused, NoLinks."""
     value = block.urls.evaluate(scope)
+    if value is None or value in ([], {}, ""):
+        raise NoLinks("urls gives nothing: the upstream made no file")
     if isinstance(value, str):
         value = {ALONE: value}
     elif isinstance(value, list):
         value = {str(place): link for place, link in enumerate(value)}
-    if not isinstance(value, dict) or not 0 < len(value) <= MOST_LINKS:
+    if not isinstance(value, dict) or len(value) > MOST_LINKS:
         raise LinkRefused(f"urls is a text, a list or a map of texts, 1 to {MOST_LINKS} of them")
     for name, link in value.items():
         if not isinstance(link, str) or not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             raise LinkRefused("a link is a text, and so is its name")
         allowed(block, call.base_url, link)
     return dict(value)
+
+
+def _failed(outcome: Outcome, why: str) -> Outcome:
+    problem = f"result_files: {why}"[:300]
+    return replace(outcome, verdict="failed", result=None, error_code=UNAVAILABLE, error_message=problem)
+
+
+def _unread(outcome: Outcome, answer: Answer, why: str) -> Outcome:
+    kept = answer.as_value()
+    if len(json.dumps(kept, default=str)) > MOST_ANSWER_BYTES:
+        return _failed(outcome, f"{why}; the answer is too large to be read again")
+    result = None if outcome.result is answer.body else outcome.result
+    problem = f"result_files: {why}"[:300]
+    return replace(outcome, result=result, unread=kept, error_code=UNAVAILABLE, error_message=problem)
 
 
 def allowed(block: ResultFiles, base_url: str, link: str, after: URL | None = None) -> Address:

@@ -21,12 +21,16 @@ NO_ANSWER: Final[dict[NoAnswer, str]] = {
     "unreadable_answer": "what came back is not HTTP",
     "answer_too_large": "the answer is larger than is read",
 }
+_FILE_TOKEN = re.compile(r"([?&]token=)[\w.~-]+")
 
 
-def code_and_text(answer: Answer, error: Expression | None, reader: Reader, unclear: bool) -> tuple[str, str]:
+def code_and_text(
+    answer: Answer, error: Expression | None, reader: Reader, unclear: bool, means: str = "failed"
+) -> tuple[str, str]:
     """What the answer says went wrong: by the expression `error`, else as upstreams write it; else by its status.
 
     `unclear`: nobody knows what the answer means; where its status says no error, then why it could not be read comes first.
+    `means`: else the code of a 2xx that names none, as its status tells nothing of what went wrong.
     """
     puzzling = unclear and 200 <= answer.status < 300
     if puzzling and not answer.readable:
@@ -38,7 +42,8 @@ def code_and_text(answer: Answer, error: Expression | None, reader: Reader, uncl
     code, message = said(told if error is None else Reader(reader.scope).value(error))
     if puzzling:
         return code or "unknown_answer", message or "no declared expression says what this answer means"
-    return code or f"http_{answer.status}", message or f"the upstream answered {answer.status}"
+    usual = means if 200 <= answer.status < 300 else f"http_{answer.status}"
+    return code or usual, message or f"the upstream answered {answer.status}"
 
 
 def has_error(body: Any) -> bool:
@@ -63,12 +68,14 @@ def said(value: Any) -> tuple[str, str]:
 
 
 def redacted(text: str, call: Call, length: int) -> str:
-    """The text without the account's credential, in one line, bounded."""
+    """The text without the account's credential and the keys in our own addresses, in one line, bounded."""
     if not text:
         return ""
     text = text[: 100 * length]
-    for secret in sorted(_secrets(call.account.get("credential")), key=len, reverse=True):
+    own = call.callback_url.rpartition("/")[2]
+    for secret in sorted(_secrets([call.account.get("credential"), own]), key=len, reverse=True):
         text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
+    text = _FILE_TOKEN.sub(r"\1***", text)
     return re.sub(r"\s+", " ", text).strip().replace("\x00", "\ufffd")[:length]
 
 

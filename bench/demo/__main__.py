@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
+from rich.markup import escape
 
 from bench.demo import faults, report, spike
 from bench.demo.scenario import own_scenario, scenario_of
@@ -21,11 +22,8 @@ def main() -> int:
     console = Console()
     signal.signal(signal.SIGTERM, _stop)
     scenario = scenario_of(options.config, options) if options.config else own_scenario(options)
-    console.print(
-        f"[bold]{scenario.jobs} jobs[/bold] of {len(scenario.tenants)} tenants go through "
-        f"[bold]{scenario.sessions} sessions[/bold] of a fake upstream ({options.latency} each).",
-        highlight=False,
-    )
+    each = f"{options.latency} each, unless its payload says how many seconds"
+    console.print(f"[bold]{escape(scenario.announcement)}[/bold] ({each}).", highlight=False)
     world = World(Path(options.home).absolute(), options.port, scenario, options.latency)
     try:
         world.start(console)

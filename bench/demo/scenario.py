@@ -2,6 +2,7 @@
 
 import argparse
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Scenario:
     accounts: list[dict[str, Any]]
     tenants: dict[str, list[Work]]
     environment: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)  # job types of the file that the demo does not play
 
     @property
     def jobs(self) -> int:
@@ -50,8 +52,25 @@ class Scenario:
 
     @property
     def sessions(self) -> int:
-        """Sessions of all accounts."""
-        return sum(account["sessions"] for account in self.accounts)
+        """Sessions of the accounts of pools that get jobs."""
+        types = self.config["job_types"]
+        used = {_pool_of(types[work.job_type]) for works in self.tenants.values() for work in works}
+        pools = (self.config["pools"][name]["accounts"] for name in used)
+        return sum(account["sessions"] for accounts in pools for account in accounts.values())
+
+    @property
+    def announcement(self) -> str:
+        """What is about to happen, in a sentence, or in two where something of the file is left out."""
+        busy = sum(any(work.jobs for work in works) for works in self.tenants.values())
+        said = (
+            f"{_counted(self.jobs, 'job')} of {_counted(busy, 'tenant')} go through"
+            f" {_counted(self.sessions, 'session')} of a fake upstream"
+        )
+        return (
+            f"{said}. Not played (mode sync on one session alone is): {', '.join(self.left_out)}"
+            if self.left_out
+            else said
+        )
 
     def written_for(self, simulator_url: str, path: Path) -> Path:
         """Writes the configuration with every upstream at `simulator_url`."""
@@ -97,10 +116,13 @@ def scenario_of(path: Path, options: argparse.Namespace) -> Scenario:
     types = {
         name: job_type
         for name, job_type in (config.get("job_types") or {}).items()
-        if job_type.get("upstream", {}).get("mode", "sync") == "sync" and not job_type.get("requires")
+        if job_type.get("upstream", {}).get("mode", "sync") == "sync"
+        and not job_type.get("requires")
+        and (job_type.get("sessions") or 1) == 1
     }
     for job_type in types.values():
         job_type["upstream"] = {"mode": "sync", "submit": _SUBMIT}
+    left_out = sorted(set(config.get("job_types") or {}) - set(types))
     config["job_types"] = types
     works: dict[str, list[Work]] = {}
     for name, tenant in (config.get("tenants") or {}).items():
@@ -111,7 +133,15 @@ def scenario_of(path: Path, options: argparse.Namespace) -> Scenario:
             Work(kind, example(types[kind].get("payload_schema") or {}), max(1, options.jobs // len(allowed)))
             for kind in allowed
         ]
-    return with_credentials(config, works)
+    return with_credentials(config, works, left_out)
+
+
+def _pool_of(job_type: dict[str, Any]) -> str:
+    return str(job_type.get("pool") or job_type["pools"][0])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def example(schema: dict[str, Any]) -> Any:
@@ -133,7 +163,7 @@ def example(schema: dict[str, Any]) -> Any:
     return {"string": "x" * max(1, int(schema.get("minLength", 1))), "boolean": True}.get(kind)
 
 
-def with_credentials(config: dict[str, Any], works: dict[str, list[Work]]) -> Scenario:
+def with_credentials(config: dict[str, Any], works: dict[str, list[Work]], left_out: Sequence[str] = ()) -> Scenario:
     """Gives every account a credential of the simulator, by an environment variable."""
     accounts: list[dict[str, Any]] = []
     environment: dict[str, str] = {}
@@ -145,4 +175,4 @@ def with_credentials(config: dict[str, Any], works: dict[str, list[Work]]) -> Sc
             account["credential"] = {"env": variable}
             sessions = account.setdefault("sessions", 1)
             accounts.append({"name": f"{pool_name}/{name}", "credential": environment[variable], "sessions": sessions})
-    return Scenario(config, accounts, works, environment)
+    return Scenario(config, accounts, works, environment, list(left_out))

@@ -1,10 +1,13 @@
 """Applies a configuration file: all of it is checked, then planned and written in one transaction."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from django.conf import settings
 from django.db import transaction
 
+from broker_project import public_address
 from broker_project.config import checks
 from broker_project.config.checks_calls import check_balances, check_compiled
 from broker_project.config.file import read_file
@@ -17,6 +20,7 @@ from broker_project.config.writing import write
 from jobs.models import JobType
 from pool.models import Pool
 from statemachine.sql import fetch
+from upstream.declared import merged
 
 LOCK: Final = 7_266_402  # any number that nothing else in this database uses
 
@@ -57,8 +61,20 @@ def read_wanted(path: Path, prune: bool) -> tuple[Wanted, list[str]]:
     check_balances(wanted.pools, findings)
     pools = {**known.pools, **{name: row["upstream"] for name, row in wanted.pools.items()}}
     check_compiled(wanted.job_types, pools, findings)
+    _check_public_url(wanted, pools, findings)
     findings.stop_on_errors()
     return wanted, findings.warnings
+
+
+def _check_public_url(wanted: Wanted, pools: Mapping[str, Mapping[str, Any]], findings: Findings) -> None:
+    """Warns of job types whose upstream would not reach us."""
+    for name, row in wanted.job_types.items():
+        needed = public_address.needs(merged(pools[row["pool"]], row["upstream"]), row["payload_schema"])
+        own = [each["base_url"] for (pool, _), each in wanted.accounts.items() if pool == row["pool"]]
+        base_urls = {url or pools[row["pool"]].get("base_url") or "" for url in own or [""]}
+        if needed and (doubt := public_address.doubt(settings.PUBLIC_URL, base_urls)):
+            place = Place().field("job_types").entry(name)
+            findings.later(place, f"needs PUBLIC_URL, for {needed}, and that {doubt}: its upstream may not reach it")
 
 
 def _known(prune: bool) -> checks.Known:

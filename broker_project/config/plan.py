@@ -1,6 +1,5 @@
 """What applying would do: the rows that are stored, compared with the rows that the file asks for."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,13 +8,12 @@ from typing import Any, Final
 from django.db import models
 
 from broker_project.config.rows import Row, Wanted
-from credits.pricing import decimal_text
+from broker_project.config.wording import credits_text, differences
 from jobs.models import JobType
 from pool.models import Pool, UpstreamAccount
 from pool.secrets import SecretUnreadable
 from tenants.models import Tenant
 
-LONGEST_VALUE: Final = 80
 MOST_NAMED: Final = 5  # rows of a kind that are not in the file; of more, their number is told
 SESSIONS_OFF: Final = {"sessions": 0}
 CLOSED: Final = {"accepting": False}
@@ -67,9 +65,9 @@ class Plan:
         if self.ceiling is not None:
             yield f"{'change':<9}budgets of all tenants: {_budgets_text(self.ceiling)}"
         for tenant, amount in self.grants.items():
-            yield f"{'grant':<9}tenant {tenant}: {decimal_text(amount)} credits, once"
+            yield f"{'grant':<9}tenant {tenant}: {credits_text(amount)} credits, once"
         for name in self.tracked:
-            began = f", beginning with {decimal_text(self.top_ups[name])}" if name in self.top_ups else ""
+            began = f", beginning with {credits_text(self.top_ups[name])}" if name in self.top_ups else ""
             yield f"{'credits':<9}account {'/'.join(name)}: tracked from now on{began}"
         for name in self.untracked:
             yield f"{'credits':<9}account {'/'.join(name)}: not tracked any more; it can be given any job"
@@ -131,15 +129,8 @@ def _compared(kind: str, name: Any, stored: models.Model, row: Row) -> Change:
     changed = {column: value for column, value in row.items() if _value(stored, column) != value}
     if not changed:
         return Change(kind, name, "keep", stored)
-    before, after = _value(stored, "declared"), row["declared"]
-    fields = sorted({field for field in (*before, *after) if before.get(field) != after.get(field)})
-    lines = [line for field in fields for line in _differences(field, before.get(field), after.get(field))]
-    for column, value in changed.items():
-        # A column whose declaration stands as it was has been changed by someone else, or by a newer default.
-        if column != "declared" and _declared_as(column) not in fields:
-            told = tuple(f"{column}.{field}" for field in fields)  # what the file has elsewhere, as the pool's balance
-            more = _differences(column, _value(stored, column), value)
-            lines += [line for line in more if not line.startswith(told)]
+    columns = {column: (_value(stored, column), value) for column, value in changed.items() if column != "declared"}
+    lines = differences(_value(stored, "declared"), row["declared"], columns)
     return Change(kind, name, "change", stored, changed, lines)
 
 
@@ -163,30 +154,10 @@ def _credential(account: UpstreamAccount) -> str | None:
 
 def _budgets_text(budgets: Row) -> str:
     said = [
-        f"{name.removesuffix('_budget')} {decimal_text(value)}" for name, value in budgets.items() if value is not None
+        f"{name.removesuffix('_budget')} {credits_text(value)}" for name, value in budgets.items() if value is not None
     ]
     return ", ".join(said) or "none"
 
 
 def _value(stored: models.Model, column: str) -> Any:
     return stored.pool.name if column == "pool" else getattr(stored, column)  # type: ignore[attr-defined]
-
-
-def _declared_as(column: str) -> str:
-    return column.removesuffix("_ms").removesuffix("_bytes")
-
-
-def _differences(path: str, before: Any, after: Any) -> Iterator[str]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in sorted({*before, *after}):
-            if before.get(name) != after.get(name):
-                yield from _differences(f"{path}.{name}", before.get(name), after.get(name))
-    else:
-        yield f"{path}: {_shown(before)} -> {_shown(after)}"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return written if len(written) <= LONGEST_VALUE else f"{written[:LONGEST_VALUE]}…"

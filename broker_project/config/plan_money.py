@@ -4,8 +4,8 @@ from typing import Final
 
 from broker_project.config.plan import Plan
 from broker_project.config.rows import Row, Wanted
+from broker_project.config.wording import credits_text
 from credits.models import TENANT_LEDGER, Account, Ceiling, Transfer
-from credits.pricing import decimal_text
 from tenants.models import Tenant
 
 NO_BUDGETS: Final = {"day_budget": None, "month_budget": None}
@@ -30,10 +30,11 @@ def _plan_grants(plan: Plan, wanted: Wanted) -> None:
         if key not in granted:
             plan.grants[name] = wanted.grants[name]
         elif granted[key] != wanted.grants[name]:
-            plan.notes.append(
-                f"tenant {name}: credits is an opening grant, booked once as {decimal_text(granted[key])};"
-                f" {decimal_text(wanted.grants[name])} is not granted again"
-            )
+            booked, asked = credits_text(granted[key]), credits_text(wanted.grants[name])
+            _say(plan, "tenant", name, f"an opening grant, booked once as {booked}; {asked} is not granted again")
+    for change in plan.of("tenant", "change"):
+        if change.name not in wanted.grants:
+            _say(plan, "tenant", change.name, "an opening grant is booked once and stays", only_beside=True)
 
 
 def _plan_accounts(plan: Plan, wanted: Wanted) -> None:
@@ -49,15 +50,24 @@ def _plan_accounts(plan: Plan, wanted: Wanted) -> None:
         if account is None or account.pk not in known:
             plan.top_ups[name] = amount
         elif opened.get(key, 0) != amount:
-            plan.notes.append(
-                f"account {'/'.join(name)}: credits is what it began with; {decimal_text(amount)} is not booked again"
-                " (manage.py reconcile_account takes a reading)"
-            )
+            why = f"what it began with; {credits_text(amount)} is not booked again (reconcile_account takes a reading)"
+            _say(plan, "account", name, why)
     plan.untracked += [
         name
         for name in wanted.accounts
         if name not in wanted.top_ups and stored.get(name) is not None and stored[name].tracked_since is not None
     ]
+
+
+def _say(plan: Plan, kind: str, name: object, why: str, only_beside: bool = False) -> None:
+    """Why a number of `credits` moves nothing: beside the line that shows it; else, where it stands as it was, below."""
+    for change in plan.of(kind, "change"):
+        shown = [place for place, line in enumerate(change.lines) if line.startswith("credits: ")]
+        if change.name == name and shown:
+            change.lines[shown[0]] += f" ({why})"
+            return
+    if not only_beside:
+        plan.notes.append(f"{kind} {'/'.join(name) if isinstance(name, tuple) else name}: credits is {why}")
 
 
 def opening_key_of_account(pool: str, account: str) -> str:

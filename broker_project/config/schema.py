@@ -200,6 +200,7 @@ JOB_TYPE = {
         table(
             {
                 "mode": Field(choice("sync", "poll", "callback", "lease")),
+                "files": Field(choice("object", "url")),
                 "submit": Field(table(SUBMIT)),
                 "poll": Field(table(POLL)),
                 "find": Field(table(FIND)),

@@ -6,6 +6,7 @@ from broker_project.control import (
     allowances,
     customers,
     decisions,
+    fetched,
     jobs,
     money,
     money_stories,
@@ -22,7 +23,7 @@ from tenants.models import ApiKey, Tenant
 
 def make() -> None:
     """Called once, when all apps are there."""
-    offer(Job, decisions.Decide(), jobs.Replay(), jobs.Cancel(), jobs.Dismiss(), money.Refund())
+    offer(Job, decisions.Decide(), fetched.FetchNow(), jobs.Replay(), jobs.Cancel(), jobs.Dismiss(), money.Refund())
     offer(Resource, *sessions.all_of(lambda session: [session]))
     offer(UpstreamAccount, *sessions.all_of(lambda account: account.resources.select_related("account").order_by("id")))
     offer(UpstreamAccount, account_money.TakeReading(), account_money.TopUp())

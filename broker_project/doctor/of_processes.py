@@ -42,9 +42,9 @@ def live() -> Finding:
 def sweep() -> Finding:
     late = health.overdue(OVERDUE_SECONDS)
     if late:
-        what = ", ".join(f"{row['number']} {row['what']}" for row in late)
+        what = ", ".join(f"{row['what']}: {row['number']}" for row in late)
         return error(
-            f"overdue by more than {OVERDUE_SECONDS:g} s: {what}",
+            f"overdue by more than {OVERDUE_SECONDS:g} s ({what})",
             "a living web, beat or worker process sweeps each second: look for `sweep failed` in their logs",
         )
     sweepers = [row for row in server.processes() if is_role(row["role"]) and row["role"] != "live"]

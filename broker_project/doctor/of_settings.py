@@ -9,16 +9,23 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.http.request import validate_host
 
+from broker_project import public_address
 from broker_project.doctor.findings import Finding, counted, error, ok, some, warning
 from broker_project.installation_keys import DEVELOPMENT
+from jobs.models import JobType
 from pool.models import UpstreamAccount
 from pool.secrets import SecretUnreadable
 from tenants.models import ApiKey
+from upstream.declared import merged
 
 LOCAL = {"127.0.0.1", "localhost", "[::1]", "testserver"}
 SHORTEST_SECRET_KEY = 32
 LONGEST_SWEEP_SECONDS = 5
 LONGEST_LEASE_SECONDS = 120
+ANSWERED_BY = {
+    "BEHIND_TLS=1, behind a proxy with TLS,": ["security.W012", "security.W016"],
+    "HSTS_SECONDS=31536000, where all come by TLS,": ["security.W004"],
+}
 LITTLE_SPACE, HARDLY_ANY_SPACE = 2_000_000_000, 200_000_000  # bytes
 
 
@@ -87,15 +94,37 @@ def hosts() -> Finding:
     return ok(f"ALLOWED_HOSTS {named}")
 
 
+def public_url() -> Finding:
+    """Whether the upstreams of types with callbacks or files reach us there."""
+    said: dict[str, list[str]] = {}
+    for job_type in JobType.objects.filter(accepting=True).select_related("pool").order_by("name"):
+        pool = job_type.pool
+        if not (needed := public_address.needs(merged(pool.upstream, job_type.upstream), job_type.payload_schema)):
+            continue
+        own = pool.accounts.values_list("base_url", flat=True)
+        doubt = public_address.doubt(settings.PUBLIC_URL, {url or pool.upstream.get("base_url", "") for url in own})
+        if doubt:
+            said.setdefault(doubt, []).append(f"{job_type.name} ({needed})")
+    if said:
+        return warning(
+            "; ".join(f"PUBLIC_URL {doubt}; it is needed by {some(names)}" for doubt, names in said.items()),
+            "set it to the https address at which upstreams reach web, for web and the workers; callbacks are made up"
+            " for by polls, a file without an address is not",
+        )
+    return ok(f"PUBLIC_URL {settings.PUBLIC_URL or 'is empty'}: no job type is in want of another")
+
+
 def deploy() -> Finding:
-    """Django's own `check --deploy`."""
+    """Django's own `check --deploy`, with the settings that answer what it advises most often."""
     found = [each for each in checks.run_checks(include_deployment_checks=True) if not each.is_silenced()]
     serious = sorted({str(each.id) for each in found if each.is_serious()})
     advised = sorted({str(each.id) for each in found if not each.is_serious()})
     if serious:
         return error(f"Django finds {some(serious)}", "`manage.py check --deploy` explains them")
     if advised:
-        return warning(f"Django advises {some(advised, 10)}", "`manage.py check --deploy` explains them")
+        asked = {name: [each for each in ids if each in advised] for name, ids in ANSWERED_BY.items()}
+        set_ = "".join(f"{name} answers {', '.join(ids)}; " for name, ids in asked.items() if ids)
+        return warning(f"Django advises {some(advised, 10)}", f"{set_}`manage.py check --deploy` explains them")
     return ok("Django finds nothing")
 
 

@@ -1,28 +1,30 @@
 """The work itself: pools that serve nobody, jobs no account pays for, missing adapters, dead letters, unknown outcomes."""
 
-from broker_project.doctor.findings import Finding, counted, error, ok, some, warning
+from broker_project.doctor.findings import Finding, all_of, counted, error, ok, some, warning
+from broker_project.trial.wording import OF_THE_MAPPING
 from credits.pricing import short_text
 from jobs import affording, balances
 from jobs.models import JobType
 from jobs.queries import affording as purses
-from jobs.queries import health, health_of_accounts, occupancy
+from jobs.queries import fetches, health, health_of_accounts, occupancy
 from jobs.queries.balances import standing
 from statemachine.sql import Row
 from upstream.adapters import adapter
 from upstream.declared import merged
 
 UNKNOWN_SECONDS = 60.0  # beyond max_runtime
+ASKED_IN_VAIN = 3  # askings in a row, from which on it is told
 
 
 def pools() -> Finding:
     """A pool with job types but without a session that may be given away accepts jobs and does none."""
     rows = health.pools()
-    shut = [row["name"] for row in rows if row["has_types"] and not row["open_sessions"]]
+    shut = [row for row in rows if row["has_types"] and not row["open_sessions"]]
     closed = [row["name"] for row in rows if row["has_types"] and row["open_sessions"] and not row["accepting"]]
     if shut:
         return error(
-            f"no session to give in {some(shut)}",
-            "enable sessions in the admin, or add accounts with `manage.py apply`",
+            f"no session to give in {some([row['name'] for row in shut])}",
+            all_of([advice for row in shut for advice in _how_to_open(row)]),
         )
     if closed:
         return warning(f"closed: {some(closed)}", "open the pool, or nothing of it is assigned")
@@ -36,13 +38,16 @@ def pools() -> Finding:
 
 def waiting() -> Finding:
     """Jobs that wait in pools where nothing can be given to them."""
-    dead_ends = {row["id"] for row in health.pools() if not row["open_sessions"] or not row["accepting"]}
+    dead_ends = {row["id"]: row for row in health.pools() if not row["open_sessions"] or not row["accepting"]}
     stuck = [row for row in occupancy.filling() if row["id"] in dead_ends and row["depth"]]
     if stuck:
         named = [f"{row['name']} ({row['depth']:,})" for row in stuck]
+        number = sum(row["depth"] for row in stuck)
+        said = "waits where nothing can serve it" if number == 1 else "wait where nothing can serve them"
+        open_them = [advice for row in stuck for advice in _how_to_open(dead_ends[row["id"]])]
         return error(
-            f"{counted(sum(row['depth'] for row in stuck), 'job')} wait where nothing can serve them: {some(named)}",
-            "open the pool or enable its sessions; jobs nobody will serve can be cancelled",
+            f"{counted(number, 'job')} {said}: {some(named)}",
+            all_of([*open_them, "jobs nobody will serve can be cancelled"]),
         )
     return ok("every job that waits has a session to wait for")
 
@@ -119,6 +124,18 @@ def attention() -> Finding:
     return ok("no job needs an operator")
 
 
+def results() -> Finding:
+    """Results behind links that were tried in vain and wait, which after a day are lost."""
+    rows = fetches.waiting()
+    if rows:
+        named = [f"{row['type']} of {row['pool']} ({row['number']:,}): {row['why']}" for row in rows]
+        return warning(
+            f"{counted(sum(row['number'] for row in rows), 'result')} could not be fetched yet: {some(named)}",
+            "mend result_files of the type and apply; they are tried again by themselves, in the admin at once",
+        )
+    return ok("no result waits to be fetched again")
+
+
 def unknown() -> Finding:
     late = health.unknown_for_too_long(UNKNOWN_SECONDS)
     if late["number"]:
@@ -127,6 +144,49 @@ def unknown() -> Finding:
             "nobody looks at them: is a worker of the queue `upstream` there, and does it sweep?",
         )
     return ok("no outcome is unknown for longer than max_runtime")
+
+
+def found_out() -> Finding:
+    """Outcomes that are being found out, by what comes of asking: a revoked credential shows here while jobs still run."""
+    rows = health.found_out()
+    wrong = [row for row in rows if row["refused"] or row["in_vain"] >= ASKED_IN_VAIN]
+    if wrong:
+        named = [f"{row['pool']}/{row['account']} {row['code'] or 'unknown'} ({row['number']:,})" for row in wrong]
+        number = sum(row["number"] for row in wrong)
+        return warning(
+            f"{counted(number, 'outcome')} asked for in vain, by the last code: {some(named)}",
+            all_of([_how_to_learn(row) for row in sorted(wrong, key=lambda row: not row["refused"])]),
+        )
+    number = sum(row["number"] for row in rows)
+    return ok(f"{counted(number, 'outcome')} being found out" if number else "no outcome is being found out")
+
+
+def _how_to_learn(row: Row) -> str:
+    if row["refused"]:
+        return (
+            "the upstream refuses the account that the work runs on: apply a file with a working credential, with which it"
+            " is asked for again, before max_runtime ends the job as outcome_unknown"
+        )
+    if row["code"] in OF_THE_MAPPING:
+        return f"mend what is declared: `manage.py check_upstream {row['pool']}` and `replay_answers` show what it concludes"
+    return "they are asked for again until max_runtime; look at the upstream, and at *Attempts* in the admin"
+
+
+def _how_to_open(pool: Row) -> list[str]:
+    """What opens a pool that gives no session, by why it does not, the likeliest first."""
+    advice = []
+    if not pool["accepting"]:
+        advice.append("open the pool in the admin, or apply a file that has it")
+    if any(row["refused"] and row["pool_id"] == pool["id"] for row in health_of_accounts.in_trouble()):
+        advice.append(
+            "accounts were refused by the upstream (`accounts` says why): apply a file with a working credential, or enable"
+            " them in the admin once they are right again"
+        )
+    elif pool["sessions"] and not pool["open_sessions"]:
+        advice.append("enable sessions in the admin")
+    if not pool["open_sessions"]:
+        advice.append("add accounts with `manage.py apply`")
+    return advice
 
 
 def _unpaid(pool: Row) -> str:

@@ -27,6 +27,7 @@ CHECKS: Final = (
     Check("key_peppers", of_settings.key_peppers, _SCHEMA),
     Check("times", of_settings.times),
     Check("hosts", of_settings.hosts),
+    Check("public_url", of_settings.public_url, _SCHEMA),
     Check("deploy", of_settings.deploy),
     Check("disk", of_settings.disk),
     Check("processes", of_processes.processes, _DATABASE),
@@ -40,6 +41,8 @@ CHECKS: Final = (
     Check("accounts", of_work.accounts, _SCHEMA),
     Check("adapters", of_work.adapters, _SCHEMA),
     Check("dead_letters", of_work.dead_letters, _SCHEMA),
+    Check("found_out", of_work.found_out, _SCHEMA),
+    Check("results", of_work.results, _SCHEMA),
     Check("unknown", of_work.unknown, _SCHEMA),
     Check("attention", of_work.attention, _SCHEMA),
 )

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from broker_project.trial.wording import in_words
+from broker_project.trial.wording import in_words, mistake
 from upstream.adapters import Adapter, adapter, ask
 from upstream.calls import Action, Call, Outcome
 from upstream.following import compile_callback, compile_cancel, compile_find, compile_poll
@@ -21,6 +21,8 @@ from upstream.wording import redacted
 
 MADE_UP: Final = "berth-check-"  # begins every reference and key that is asked for and cannot be there
 LONGEST_LINE: Final = 300
+TOLD_EVERY_SECONDS: Final = 10.0  # while nothing is to be done but wait
+WAIT: Final = "wait"
 COMPILED: Final[dict[str, Callable[[Mapping[str, Any]], object]]] = {
     "submit": compile_submit,
     "poll": compile_poll,
@@ -32,7 +34,7 @@ COMPILED: Final[dict[str, Callable[[Mapping[str, Any]], object]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that was tried. `problem` is empty when it went as it should."""
+    """One thing that was tried, or `wait`. `problem` is empty when it went as it should."""
 
     name: str
     found: str
@@ -77,8 +79,9 @@ class Trial:
         """Sends the payload once and follows it to its end, at most so long."""
         end = time.monotonic() + patience_seconds
         call = replace(self.call, key=MADE_UP + uuid.uuid4().hex)
+        yield Step(WAIT, "the payload is sent; its answer is waited for")
         outcome, step = await self._asked("submit", call)
-        yield replace(step, problem=_unreadable(outcome))
+        yield replace(step, problem=_unreadable(outcome) or mistake(outcome))
         while not outcome.over:
             call = replace(call, reference=outcome.reference or call.reference)
             action = self._next(call, outcome)
@@ -87,11 +90,23 @@ class Trial:
                 why = "it cannot be asked for" if action is None else f"it had not ended after {patience_seconds:g} s"
                 yield Step("end", "", problem=f"{why}; what runs there goes on")
                 return
-            await asyncio.sleep(pause_ms / 1_000)
+            async for waiting in self._waits(pause_ms / 1_000, action):
+                yield waiting
             outcome, step = await self._asked(action, call)
-            yield step
+            yield replace(step, problem=mistake(outcome))
         problem = "what came of it is unknown" if outcome.verdict == "unknown" else ""
-        yield Step("end", in_words(outcome), problem=problem)
+        if outcome.unread is not None:
+            problem = f"its result is there, and would not be found: {outcome.error_message}"
+        yield Step("end", redacted(in_words(outcome), call, LONGEST_LINE), problem=problem)
+
+    async def _waits(self, seconds: float, action: Action) -> AsyncIterator[Step]:
+        """Says now and then how long it still takes: a fallback of minutes must not look like a command that hangs."""
+        why = " (poll.fallback: no callback is heard here)" if self.ways.mode == "callback" and action == "poll" else ""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if seconds >= 1:
+                yield Step(WAIT, f"{left:.0f} s until the next {action}{why}")
+            await asyncio.sleep(min(left, TOLD_EVERY_SECONDS))
 
     def _next(self, call: Call, outcome: Outcome) -> Action | None:
         if self.ways.polls and (call.reference or not self.ways.poll_needs_reference):

@@ -5,9 +5,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
+from files.models import File
 from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
 
 STATES = list(JOB.states)
+KINDS = list(File.Kind.values)
 PHASES = [*(phase for phase in ATTEMPT_PHASES if phase != "ended"), "verifying"]
 CREDITS: dict[str, Any] = {"help_text": "Credits as a decimal text with six places."}
 
@@ -78,7 +80,7 @@ class JobDocument(s.Serializer[Any]):
     progress = s.FloatField(allow_null=True, min_value=0, max_value=1)
     result = AnyJson(
         help_text="null until completed. Up to 64 kB (4 kB in lists); larger ones at result_url; of "
-        "one that is a file {file, content_type, size, sha256}."
+        "one that is a file {file, url, content_type, size, sha256}."
     )
     result_url = s.CharField(allow_null=True)
     error = JobError(allow_null=True)
@@ -148,12 +150,25 @@ class Attempts(s.Serializer[Any]):
 
 class FileDocument(s.Serializer[Any]):
     id = s.UUIDField()
+    kind = s.ChoiceField(choices=KINDS, help_text="input: sent to us; result: made by a job.")
     size = s.IntegerField(help_text="Bytes.")
     sha256 = s.CharField(help_text="Of its bytes, in hexadecimal.")
     content_type = s.CharField()
     name = s.CharField(allow_blank=True)
     created_at = s.DateTimeField()
     expires_at = s.DateTimeField(help_text="Kept until then, and longer while a job that refers to it has not ended.")
+
+
+class FileUsage(s.Serializer[Any]):
+    input_bytes = s.IntegerField(help_text="Of the files that were sent and are kept.")
+    result_bytes = s.IntegerField(help_text="Of results that are files; counted, and never refused.")
+    max_input_bytes = s.IntegerField(help_text="A file that would make input_bytes more is refused (429).")
+
+
+class FilePage(s.Serializer[Any]):
+    data = FileDocument(many=True)  # type: ignore[assignment]
+    next_cursor = s.CharField(allow_null=True)
+    usage = FileUsage()
 
 
 class Expiring(s.Serializer[Any]):

@@ -47,14 +47,36 @@ class Sent:
 
 
 class Files(ApiView):
-    """The collection: a file is sent, as the body itself or as the one file of a form."""
+    """The collection: a file is sent, as the body itself or as the one file of a form; what is kept is listed."""
 
-    scopes = {"POST": WRITE}
+    scopes = {"GET": READ, "POST": WRITE}
+
+    @schemas.list_files
+    def get(self, request: Request) -> HttpResponse:
+        readers: pages.Readers = {"kind": pages.a_kind, "limit": pages.a_page_size, "cursor": str}
+        filters = pages.read_query(request.GET, readers)
+        limit = filters.pop("limit", pages.DEFAULT_PAGE)
+        cursor = filters.pop("cursor", "")
+        bound = {**filters, "list": "files"}  # a cursor of the jobs is none of these
+        before = pages.place_of(cursor, self.tenant.pk, bound) if cursor else None
+        rows = reading.listed(self.tenant.pk, filters.get("kind"), before, limit + 1)
+        following = pages.cursor_after(rows[limit - 1]["id"], self.tenant.pk, bound) if len(rows) > limit else None
+        used = reading.usage(self.tenant.pk)
+        return answer(
+            {
+                "data": [file_document(row) for row in rows[:limit]],
+                "next_cursor": following,
+                "usage": {**used, "max_input_bytes": most_bytes(self.tenant)},
+            },
+            headers=pages.link_to_next(ROUTE, request.GET, following),
+        )
 
     @schemas.send_file
     def post(self, request: Request) -> HttpResponse:
         asked = pages.read_query(request.GET, {"name": a_file_name})
         with _sent(request._request, asked.get("name", ""), self.tenant) as sent:
+            if not sent.size:
+                raise InvalidFields([InvalidField("", "the file is empty")])
             row = storing.put(
                 self.tenant.pk,
                 sent.source,
@@ -133,7 +155,7 @@ def serve(row: Row, headers: dict[str, str] | None = None) -> HttpResponseBase:
 
 def file_document(row: Row) -> dict[str, Any]:
     """A file as tenants see it."""
-    shown = ("id", "size", "sha256", "content_type", "name", "created_at", "expires_at")
+    shown = ("id", "kind", "size", "sha256", "content_type", "name", "created_at", "expires_at")
     return {name: row[name] for name in shown}
 
 

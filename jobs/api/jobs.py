@@ -20,6 +20,7 @@ from jobs.api.refusals import IdempotencyKeyMissing, InvalidFields, JobFailed, N
 from jobs.queries import reading
 from jobs.results import file_of
 from jobs.states import JOB
+from jobs.verdicts import for_tenants
 from statemachine.actors import acting_as
 from statemachine.sql import Row
 from tenants.models import Tenant
@@ -65,11 +66,7 @@ class Jobs(ApiView):
         before = pages.place_of(cursor, self.tenant.pk, filters) if cursor else None
         rows = reading.jobs(self.tenant.pk, filters, before, limit + 1)
         following = pages.cursor_after(rows[limit - 1]["id"], self.tenant.pk, filters) if len(rows) > limit else None
-        headers = {}
-        if following:
-            query = request.GET.copy()
-            query["cursor"] = following
-            headers["Link"] = f'<{SUBMIT_ROUTE}?{query.urlencode()}>; rel="next"'
+        headers = pages.link_to_next(SUBMIT_ROUTE, request.GET, following)
         return answer({"data": job_documents(rows[:limit]), "next_cursor": following}, headers=headers)
 
     def _quote(self, body: dict[str, Any]) -> HttpResponse:
@@ -227,6 +224,7 @@ def _actor(name: str) -> str:
 
 
 def _attempt(row: Row) -> dict[str, Any]:
-    error = {"code": row["error_code"], "message": row["error_message"]} if row["error_code"] else None
+    code = row["error_code"]
+    error = {"code": code, "message": for_tenants(code, row["error_message"], row["error_class"])} if code else None
     shown = ("number", "run", "phase", "opened_at", "called_at", "ended_at")
     return {**{name: row[name] for name in shown}, "verdict": row["verdict"] or None, "error": error}

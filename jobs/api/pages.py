@@ -12,6 +12,7 @@ from django.core import signing
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 
+from files.models import File
 from jobs.admission import InvalidField
 from jobs.api.refusals import InvalidFields, Malformed
 from jobs.states import JOB
@@ -57,9 +58,24 @@ def place_of(cursor: str, tenant_id: int, filters: Mapping[str, Any]) -> UUID:
     return UUID(last_id)
 
 
+def link_to_next(route: str, query: QueryDict, following: str | None) -> dict[str, str]:
+    """The header that leads to the next page; none behind the last."""
+    if following is None:
+        return {}
+    more = query.copy()
+    more["cursor"] = following
+    return {"Link": f'<{route}?{more.urlencode()}>; rel="next"'}
+
+
 def a_state(text: str) -> str:
     if text not in JOB.states:
         raise ValueError(f"must be one of {', '.join(JOB.states)}")
+    return text
+
+
+def a_kind(text: str) -> str:
+    if text not in File.Kind.values:
+        raise ValueError(f"must be one of {', '.join(File.Kind.values)}")
     return text
 
 

@@ -27,7 +27,9 @@ class BodyTooLarge(Exception):
     """The body has more bytes than any request may have."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"a request may have at most {limit} bytes")
+        super().__init__(
+            f"a request may have at most {limit} bytes; send what is large to POST /v1/files and refer to it"
+        )
         self.limit = limit
 
 

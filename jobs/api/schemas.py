@@ -157,7 +157,7 @@ cancel = _operation(
 callback = _operation(
     "News of an attempt, told by its upstream",
     {204: OpenApiResponse(description="Taken; told twice it changes nothing.")},
-    (404, 413),
+    (404,),
     (
         OpenApiParameter("attempt", str, "path"),
         OpenApiParameter("token", str, "path", description="Of the address that the attempt was sent with."),
@@ -199,6 +199,20 @@ send_file = _operation(
         "multipart/form-data": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}},
     },
     operation_id="send_file",
+)
+list_files = _operation(
+    "List files, newest first, and what they take",
+    {200: d.FilePage},
+    (400,),
+    (
+        _query("kind", str, "Only files of this kind.", enum=d.KINDS),
+        _query(
+            "limit", {"type": "integer", "minimum": 1, "maximum": pages.LARGEST_PAGE}, "Files in a page; 20 if absent."
+        ),
+        _query("cursor", str, "next_cursor of the page before; the filters must be the same."),
+        _header("Link", "rel=next: the next page.", "200"),
+    ),
+    operation_id="list_files",
 )
 get_file = _operation("What is known of a file", {200: d.FileDocument}, (404, 410), (_FILE,), operation_id="get_file")
 get_file_content = _operation(

@@ -14,8 +14,8 @@ _LOCK = "SELECT id FROM pool_upstreamaccount WHERE id = ANY(%s) ORDER BY id FOR 
 _SPEND = f"""
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
 wanted AS (
-    SELECT v.id, v.account_id, row_number() OVER (PARTITION BY v.account_id ORDER BY v.id) AS n
-    FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, account_id bigint)),
+    SELECT v.id, v.account_id, row_number() OVER (PARTITION BY v.account_id ORDER BY v.place) AS n
+    FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, account_id bigint, place bigint)),
 budgets AS (
     SELECT c.id AS account_id, clock.now,
            make_interval(secs => COALESCE((p.upstream->'poll_rate'->>1)::float8
@@ -40,14 +40,15 @@ FROM jsonb_to_recordset(%s::jsonb) AS v(account_id bigint, rest_ms bigint) WHERE
 
 
 def spend(wanted: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """Takes from the budgets what these attempts ({id, account}) ask; by attempt the milliseconds it has to wait, 0: none.
+    """Takes from the budgets what these attempts ({id, account}) ask, in their order; by attempt the milliseconds it has to
+    wait, 0: none.
 
     Locks the accounts in id order; a second caller waits there and finds what is left.
     """
     if not wanted:
         return {}
     fetch(_LOCK, [sorted({account_id for _, account_id in wanted})])
-    rows = [{"id": attempt_id, "account_id": account_id} for attempt_id, account_id in wanted]
+    rows = [{"id": id_, "account_id": account_id, "place": place} for place, (id_, account_id) in enumerate(wanted)]
     return {row["id"]: float(row["rest_ms"]) for row in fetch(_SPEND, [json.dumps(rows)])}
 
 

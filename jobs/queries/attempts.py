@@ -19,8 +19,10 @@ WITH due AS (
     SELECT a.id, a.resource_id FROM jobs_attempt a
     WHERE a.id = ANY(%s) AND a.ended_at IS NULL AND a.look_at <= clock_timestamp()
     ORDER BY a.id FOR NO KEY UPDATE),
+sessions AS (
+    SELECT r.id FROM pool_resource r JOIN due ON due.resource_id = r.id ORDER BY r.id FOR NO KEY UPDATE OF r),
 fenced AS (
-    UPDATE pool_resource r SET fence = r.fence + 1 FROM due WHERE r.id = due.resource_id RETURNING r.id, r.fence)
+    UPDATE pool_resource r SET fence = r.fence + 1 FROM sessions s WHERE r.id = s.id RETURNING r.id, r.fence)
 UPDATE jobs_attempt a SET fence = f.fence, holder = %s, sendings = a.sendings + 1, look_at = NULL,
        called_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => %s)
 FROM due, fenced f WHERE a.id = due.id AND f.id = due.resource_id
@@ -54,6 +56,8 @@ FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, verdict text, e
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.resource_id, a.fence"""
 
+# What the upstream told us while it was being asked, or called, is newer than the answer.
+_TOLD_SINCE = "a.told_at > a.called_at + make_interval(secs => v.age_ms / 1000)"
 # A call that was answered needs its lease no more; from then on the upstream is asked.
 _GO_ON = f"""
 UPDATE jobs_attempt a SET phase = CASE WHEN v.answered THEN '{ACCEPTED}' ELSE a.phase END,
@@ -63,13 +67,14 @@ UPDATE jobs_attempt a SET phase = CASE WHEN v.answered THEN '{ACCEPTED}' ELSE a.
        error_code = CASE WHEN v.answered THEN '' ELSE a.error_code END,
        error_message = CASE WHEN v.answered THEN '' ELSE a.error_message END,
        asks_failed = 0, asked_at = CASE WHEN v.asked THEN clock_timestamp() ELSE a.asked_at END,
+       told_at = CASE WHEN v.answered THEN a.told_at ELSE clock_timestamp() END,
        reference = COALESCE(NULLIF(v.reference, ''), a.reference), progress = GREATEST(v.progress, a.progress),
        look_at = CASE WHEN NOT v.answered THEN a.look_at
                       WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.max_runtime_ms / 1000.0)
-                      WHEN a.told_at IS NOT NULL AND a.asked_at IS NULL AND NOT v.asked THEN clock_timestamp()
+                      WHEN {_TOLD_SINCE} THEN clock_timestamp()
                       ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, answered boolean, asked boolean, reference text,
-     progress double precision, pause_ms bigint, max_runtime_ms bigint)
+     progress double precision, age_ms double precision, pause_ms bigint, max_runtime_ms bigint)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.look_at"""
 
@@ -78,18 +83,21 @@ UPDATE jobs_attempt a SET verdict = '{UNKNOWN}', lease_until = NULL, holder = ''
        asked_at = CASE WHEN v.asked THEN clock_timestamp() ELSE a.asked_at END,
        asks_failed = CASE WHEN v.asked THEN a.asks_failed + 1 ELSE a.asks_failed END,
        error_code = v.error_code, error_message = v.error_message,
-       look_at = CASE WHEN a.told_at IS NOT NULL AND a.asked_at IS NULL AND a.reference <> '' AND NOT v.asked
-                      THEN clock_timestamp()
+       look_at = CASE WHEN a.reference <> '' AND {_TOLD_SINCE} THEN clock_timestamp()
                       WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.max_runtime_ms / 1000.0)
                       ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, asked boolean, error_code text,
-     error_message text, pause_ms bigint, max_runtime_ms bigint)
+     error_message text, age_ms double precision, pause_ms bigint, max_runtime_ms bigint)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.look_at"""
 
 _ASK = """
 UPDATE jobs_attempt a SET look_at = clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0)
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, pause_ms bigint) WHERE a.id = v.id AND a.ended_at IS NULL"""
+
+_NOT_ASKED = """
+UPDATE jobs_attempt SET look_at = LEAST(look_at, clock_timestamp() + interval '1 second')
+WHERE id = ANY(%s) AND ended_at IS NULL AND lease_until IS NULL"""
 
 _NEWS = """
 UPDATE jobs_attempt SET told_at = clock_timestamp(), reference = COALESCE(NULLIF(reference, ''), %s),
@@ -107,7 +115,8 @@ FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, sent boolean, pause_ms bigint
 WHERE a.id = v.id AND a.ended_at IS NULL"""
 
 _CANCEL_ASKED = """
-UPDATE jobs_attempt a SET cancel_at = NULL, look_at = LEAST(a.look_at, clock_timestamp())
+UPDATE jobs_attempt a SET cancel_at = NULL,
+       look_at = CASE WHEN a.lease_until IS NULL THEN LEAST(a.look_at, clock_timestamp()) ELSE a.look_at END
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL RETURNING a.id, a.job_id, a.look_at"""
 
@@ -136,7 +145,23 @@ def renew(keys: Iterable[tuple[int, int]], lease_seconds: float) -> set[int]:
 
 def append_evidence(rows: Sequence[dict[str, Any]]) -> None:
     """Keeps what was learned ({id, fence, kind, content}), also from those who come late."""
-    fetch(_EVIDENCE, [json.dumps(rows)])
+    if rows:
+        fetch(_EVIDENCE, [json.dumps(rows)])
+
+
+def lock(attempt_ids: Sequence[int]) -> None:
+    """Locks those of the attempts that are open, in id order."""
+    fetch(_LOCK, [list(attempt_ids)])
+
+
+def shown_to_be_taken(attempt_ids: Sequence[int]) -> set[int]:
+    """Those of these (locked) attempts whose work the upstream has shown that it took."""
+    rows = fetch(
+        f"""SELECT id FROM jobs_attempt
+            WHERE id = ANY(%s) AND (phase = '{ACCEPTED}' OR reference <> '' OR told_at IS NOT NULL)""",
+        [list(attempt_ids)],
+    )
+    return {row["id"] for row in rows}
 
 
 def end(rows: Sequence[dict[str, Any]]) -> list[Row]:
@@ -157,6 +182,11 @@ def go_on(rows: Sequence[dict[str, Any]]) -> list[Row]:
         return []
     fetch(_LOCK, [[row["id"] for row in rows]])
     return fetch(_GO_ON, [json.dumps(rows)])
+
+
+def not_asked(attempt_ids: Sequence[int]) -> None:
+    """These, taken up to be asked for, were not: whoever is at it already may have missed the news."""
+    fetch(_NOT_ASKED, [list(attempt_ids)])
 
 
 def ask(rows: Sequence[dict[str, Any]]) -> None:
@@ -188,7 +218,9 @@ def cancelling(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def cancel_asked(rows: Sequence[dict[str, Any]]) -> list[Row]:
-    """The upstream took the wish to cancel these ({id, fence}); what it makes of it is asked at once."""
+    """The upstream took the wish to cancel these ({id, fence}); what it makes of it is asked at once, or answered by the
+    call that is under way.
+    """
     if not rows:
         return []
     fetch(_LOCK, [[row["id"] for row in rows]])

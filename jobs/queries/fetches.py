@@ -29,9 +29,9 @@ UPDATE jobs_attempt a SET fetch_at = {_LATER} FROM held WHERE a.id = held.id RET
 _OURS = "id = %s AND fetch_tries = %s AND fetch_at IS NOT NULL AND finished_at IS NULL"
 
 
-def owe(links: Mapping[int, Mapping[str, str]]) -> list[Row]:
-    """What these (locked) attempts' results link to is to be fetched, now."""
-    rows = [{"id": attempt_id, "links": dict(by_name)} for attempt_id, by_name in links.items()]
+def owe(links: Mapping[int, Any]) -> list[Row]:
+    """What these (locked) attempts' results link to is to be fetched, now: links by name, or [the answer that has them]."""
+    rows = [{"id": attempt_id, "links": owed} for attempt_id, owed in links.items()]
     return fetch(
         """UPDATE jobs_attempt a SET links = v.links, fetch_at = clock_timestamp()
            FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, links jsonb)
@@ -58,22 +58,72 @@ def renew(taken: Mapping[int, int], seconds: float) -> set[int]:
     return {row["id"] for row in fetch(_RENEW, [json.dumps(rows), seconds])}
 
 
-def failed(attempt_id: int) -> int:
-    """How many tries of this attempt failed."""
-    sql = "SELECT count(*) AS number FROM jobs_evidence WHERE attempt_id = %s AND kind = %s"
-    return int(fetch(sql, [attempt_id, FETCH])[0]["number"])
+def failed(attempt_id: int) -> Row:
+    """How many tries of this attempt failed: by its links (link), and by what is declared, or our storage (ours)."""
+    return fetch(
+        """SELECT count(*) FILTER (WHERE content->>'cause' IS DISTINCT FROM 'ours') AS link,
+                  count(*) FILTER (WHERE content->>'cause' = 'ours') AS ours
+           FROM jobs_evidence WHERE attempt_id = %s AND kind = %s""",
+        [attempt_id, FETCH],
+    )[0]
 
 
-def again(attempt_id: int, taken: int, seconds: float) -> list[Row]:
-    """It is tried again after `seconds`."""
-    sql = f"UPDATE jobs_attempt SET fetch_at = {_LATER} WHERE {_OURS} RETURNING id, job_id, fetch_at"
-    return fetch(sql, [seconds, attempt_id, taken])
+def again(attempt_id: int, taken: int, seconds: float, code: str, message: str) -> list[Row]:
+    """It is tried again after `seconds`; meanwhile the attempt says what it waits for."""
+    sql = f"""UPDATE jobs_attempt SET fetch_at = {_LATER}, error_code = %s, error_message = %s
+              WHERE {_OURS} RETURNING id, job_id, fetch_at"""
+    return fetch(sql, [seconds, code, message, attempt_id, taken])
+
+
+def let_go(attempt_id: int, taken: int) -> list[Row]:
+    """Another may take it up now; what the attempt says stays."""
+    sql = f"UPDATE jobs_attempt SET fetch_at = clock_timestamp() WHERE {_OURS} RETURNING id, job_id, fetch_at"
+    return fetch(sql, [attempt_id, taken])
+
+
+def waited_seconds(attempt_id: int) -> float:
+    """Since the attempt ended."""
+    sql = "SELECT extract(epoch FROM clock_timestamp() - ended_at)::float8 AS waited FROM jobs_attempt WHERE id = %s"
+    return float(fetch(sql, [attempt_id])[0]["waited"])
+
+
+def owing(job_id: UUID) -> Row | None:
+    """The attempt of this job whose files were tried in vain: id, tries (that failed), fetch_at, error_message."""
+    rows = fetch(
+        f"""SELECT id, fetch_at, error_message,
+                   (SELECT count(*) FROM jobs_evidence e WHERE e.attempt_id = a.id AND e.kind = '{FETCH}') AS tries
+           FROM jobs_attempt a
+           WHERE job_id = %s AND fetch_at IS NOT NULL AND finished_at IS NULL AND error_code <> '' LIMIT 1""",
+        [job_id],
+    )
+    return rows[0] if rows else None
+
+
+def waiting() -> list[Row]:
+    """What is waited for: pool, type, why, how many. Of the 1,000 that are due first."""
+    return fetch(
+        """SELECT p.name AS pool, t.name AS type, a.error_message AS why, count(*) AS number
+           FROM (SELECT job_id, error_message FROM jobs_attempt
+                 WHERE fetch_at IS NOT NULL AND finished_at IS NULL AND error_code <> ''
+                 ORDER BY fetch_at, id LIMIT 1000) a
+           JOIN jobs_job j ON j.id = a.job_id
+           JOIN jobs_jobtype t ON t.id = j.type_id
+           JOIN pool_pool p ON p.id = j.pool_id
+           GROUP BY p.name, t.name, a.error_message ORDER BY number DESC, p.name, t.name, why"""
+    )
+
+
+def hasten(job_id: UUID, lease_seconds: float) -> list[Row]:
+    """It is due now; what is due within a lease is being fetched, or soon is."""
+    sql = f"""UPDATE jobs_attempt SET fetch_at = clock_timestamp()
+              WHERE job_id = %s AND fetch_at > {_LATER} AND finished_at IS NULL RETURNING id, job_id, fetch_at"""
+    return fetch(sql, [job_id, lease_seconds])
 
 
 def fetched(attempt_id: int, taken: int, result: Any) -> list[Row]:
     """The result is whole."""
     return fetch(
-        f"""UPDATE jobs_attempt SET result = %s::jsonb, links = NULL, fetch_at = NULL
+        f"""UPDATE jobs_attempt SET result = %s::jsonb, links = NULL, fetch_at = NULL, error_code = '', error_message = ''
             WHERE {_OURS} RETURNING id, job_id, resource_id, fence""",
         [json.dumps(result), attempt_id, taken],
     )

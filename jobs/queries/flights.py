@@ -10,11 +10,12 @@ from statemachine.sql import fetch
 _OVERDUE = "a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0)"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
-       a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at,
+       a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,
+       j.cancel_requested_at IS NOT NULL AS cancel_wanted,
        a.account_id, a.lease_until, a.ended_at,
        {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
-       extract(epoch FROM clock_timestamp() - a.called_at) * 1000 AS age_ms,
-       extract(epoch FROM c.ask_after - clock_timestamp()) * 1000 AS asks_rest_ms,
+       (extract(epoch FROM clock_timestamp() - a.called_at) * 1000)::float8 AS age_ms,
+       (extract(epoch FROM c.ask_after - clock_timestamp()) * 1000)::float8 AS asks_rest_ms,
        j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream::text AS type_upstream, jt.max_runtime_ms,
        jt.retry,
        tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
@@ -51,9 +52,12 @@ def owing(attempt_ids: Sequence[int]) -> list[Flight]:
 
 
 def doubted(job_ids: Sequence[UUID]) -> list[Flight]:
-    """Locks the attempts of these jobs, accepted or doubted, that are due to be asked for."""
-    where = "a.job_id = ANY(%s) AND a.ended_at IS NULL AND a.look_at <= clock_timestamp()"
-    return _flights(where, list(job_ids), _LOCKED)
+    """Locks the attempts of these jobs, accepted or doubted, that are due to be asked for; passes over what others have.
+
+    What is leased is being called: its answer comes by itself.
+    """
+    where = "a.job_id = ANY(%s) AND a.ended_at IS NULL AND a.lease_until IS NULL AND a.look_at <= clock_timestamp()"
+    return _flights(where, list(job_ids), f"{_LOCKED} SKIP LOCKED")
 
 
 def to_cancel(job_ids: Sequence[UUID]) -> list[Flight]:

@@ -35,6 +35,16 @@ SELECT count(*) AS number, max(overdue)::float AS seconds FROM (
     WHERE a.ended_at IS NULL AND a.verdict = 'unknown' LIMIT {MOST}) u
 WHERE overdue > %s"""
 
+_FOUND_OUT = f"""
+SELECT pool, account, code, refused, count(*) AS number, max(asks_failed) AS in_vain FROM (
+    SELECT p.name AS pool, c.name AS account, a.error_code AS code, a.asks_failed,
+           a.asks_failed > 0 AND COALESCE((
+               SELECT e.content ->> 'error_class' = 'auth' FROM jobs_evidence e
+               WHERE e.attempt_id = a.id AND e.kind IN ('poll', 'find') ORDER BY e.id DESC LIMIT 1), false) AS refused
+    FROM jobs_attempt a JOIN pool_upstreamaccount c ON c.id = a.account_id JOIN pool_pool p ON p.id = c.pool_id
+    WHERE a.ended_at IS NULL AND a.verdict = 'unknown' LIMIT {MOST}) u
+GROUP BY pool, account, code, refused ORDER BY count(*) DESC, pool, account, code, refused"""
+
 
 def overdue(seconds: float) -> list[Row]:
     """What should have been done longer than `seconds` ago: what, number."""
@@ -49,3 +59,10 @@ def pools() -> list[Row]:
 def unknown_for_too_long(seconds: float) -> Row:
     """Unknown outcomes that stand `seconds` longer than their max_runtime: number, and seconds of the oldest (or None)."""
     return fetch(_UNKNOWN, [seconds])[0]
+
+
+def found_out() -> list[Row]:
+    """Outcomes that are being found out, by account and by what came of the last asking: pool, account, code, refused (the
+    account was), number, in_vain (askings in a row that told nothing, the most of any).
+    """
+    return fetch(_FOUND_OUT)

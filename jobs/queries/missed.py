@@ -62,7 +62,8 @@ def jobs_to_fetch() -> list[UUID]:
 def jobs_to_verify() -> list[UUID]:
     """Jobs whose attempt is due to be asked for: accepted, or of unknown outcome."""
     return _column(f"""
-        SELECT job_id FROM jobs_attempt WHERE ended_at IS NULL AND look_at <= clock_timestamp()
+        SELECT job_id FROM jobs_attempt
+        WHERE ended_at IS NULL AND lease_until IS NULL AND look_at <= clock_timestamp()
         ORDER BY look_at, id LIMIT {MOST}""")
 
 

@@ -84,7 +84,8 @@ def attempts(tenant_id: int, job_id: UUID) -> list[Row]:
     """The tries of a job, oldest first: nothing of the upstream's ids, accounts or costs."""
     return fetch(
         f"""
-        SELECT a.number, a.run, a.phase, a.verdict, a.error_code, a.error_message, a.opened_at, a.called_at, a.ended_at
+        SELECT a.number, a.run, a.phase, a.verdict, a.error_class, a.error_code, a.error_message,
+               a.opened_at, a.called_at, a.ended_at
         FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id
         WHERE j.tenant_id = %s AND a.job_id = %s ORDER BY a.number LIMIT {MOST_HISTORY}""",
         [tenant_id, job_id],

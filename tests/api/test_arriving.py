@@ -8,7 +8,10 @@ import pytest
 
 from broker_project import arriving
 from broker_project.arriving import NoRoom, TooSlow, body_of
+from jobs import callbacks
 from jobs.api.files import FORM_BYTES
+from jobs.api.upstream import MOST_BYTES
+from tests import factories
 from tests.api.conftest import Caller, assert_problem
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,6 +92,28 @@ def test_what_a_tenant_may_not_keep_does_not_reach_the_disk(caller_of: Callable[
         assert arrived is not None
         assert arrived[1] <= 2_000_000 + FORM_BYTES + 1
         arrived[0].close()
+
+
+@pytest.mark.parametrize("declared", [SIZE, None])
+def test_news_of_an_attempt_may_be_larger_than_what_is_kept_in_memory(settings: Any, declared: int | None) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+    upstream = {"mode": "callback", "submit": {"path": "'/run'"}, "callback": {"success": "true"}}
+    flight = factories.dispatch(factories.at("assigned", factories.make_job_type(upstream=upstream)))
+    path = callbacks.address(flight).removeprefix(settings.PUBLIC_URL)
+    length = [] if declared is None else [(b"content-length", str(declared).encode())]
+    news = {"type": "http", "method": "POST", "path": path, "headers": length}
+    arrived = asyncio.run(body_of(news, sender()))
+    assert arrived is not None
+    assert (arrived[1], arriving._waiting) == (SIZE, MOST_BYTES if declared is None else SIZE)
+    arrived[0].close()
+    small = asyncio.run(body_of({**news, "headers": [(b"content-length", b"10")]}, sender(10)))
+    assert small is not None
+    assert (small[1], arriving._waiting) == (10, 0), "it waits in memory"
+    small[0].close()
+    stranger = asyncio.run(body_of({**news, "path": path[:-1]}, sender()))
+    assert stranger is not None
+    assert (stranger[1], arriving._waiting) == (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1, 0)
+    stranger[0].close()
 
 
 def test_a_form_beyond_the_quota_is_refused_before_it_is_read(caller_of: Callable[..., Caller]) -> None:

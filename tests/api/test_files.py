@@ -11,7 +11,7 @@ from django.http import HttpResponse
 
 from files import tokens
 from files.models import File, Reference, Usage
-from jobs import calls, inputs, keeping, transitions
+from jobs import inputs, keeping, transitions
 from jobs.models import Job, JobType
 from tests import factories
 from tests.api.conftest import Caller, assert_problem, body_of, pointers
@@ -19,6 +19,11 @@ from tests.db import execute
 
 pytestmark = pytest.mark.django_db
 CONTENT = b"\x89PNG and more"
+
+
+@pytest.fixture(autouse=True)
+def _upstreams_reach_us(settings: Any) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
 
 
 def sent(caller: Caller, content: bytes = CONTENT) -> str:
@@ -73,9 +78,14 @@ def test_what_cannot_be_said_again_is_no_type(caller: Caller) -> None:
         assert body_of(caller.send(CONTENT, odd))["content_type"] == "application/octet-stream"
 
 
-def test_a_file_may_be_empty_but_not_too_large(caller: Caller, settings: Any) -> None:
+def test_a_file_is_neither_empty_nor_too_large(caller: Caller, settings: Any) -> None:
     settings.MAX_FILE_BYTES = 4
-    assert body_of(caller.send(b""))["size"] == 0
+    empty = {"file": SimpleUploadedFile("a", b"")}
+    form_of_none = caller.client.post("/v1/files", empty, headers={"Authorization": f"Bearer {caller.key}"})
+    for response in (caller.send(b""), form_of_none):
+        problem = assert_problem(response, 422, "validation")  # type: ignore[arg-type]
+        assert problem["errors"][0]["detail"] == "the file is empty"
+    assert not File.objects.exists()
     assert caller.send(b"1234").status_code == 201
     assert assert_problem(caller.send(b"12345"), 413, "payload-too-large")["limit"] == 4
     form = {"file": SimpleUploadedFile("a", b"12345")}
@@ -228,31 +238,3 @@ def test_a_replay_needs_its_files_still(caller: Caller) -> None:
     assert_problem(caller.post(f"/v1/jobs/{job.pk}/replay"), 409, "not-replayable")
     job.refresh_from_db()
     assert (job.state, job.run) == ("cancelled", 2)
-
-
-def test_expressions_see_where_the_file_is(caller: Caller, settings: Any) -> None:
-    settings.PUBLIC_URL = "https://berth.example"
-    file = sent(caller)
-    seen = inputs.as_sent({"images": [{"file": file}], "n": 1}, 60)
-    (image,) = seen["images"]
-    assert {**image, "url": ""} == {
-        "file": file, "url": "", "name": "", "content_type": "image/png", "size": len(CONTENT)
-    }  # fmt: skip
-    address = image["url"].removeprefix("https://berth.example")
-    assert bytes_of(Caller(None, "").get(address)) == CONTENT  # type: ignore[arg-type]
-    settings.PUBLIC_URL = ""
-    assert inputs.as_sent({"file": file}, 60)["url"] is None
-    expire_all()
-    assert inputs.as_sent({"file": file}, 60) == {"file": file}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_job_whose_file_is_gone_is_not_sent(caller: Caller) -> None:
-    file = sent(caller)
-    job = factories.at("assigned", tenant=caller.tenant, payload={"image": {"file": file}})
-    execute("DELETE FROM files_reference")  # which no verb would
-    expire_all()
-    calls.dispatch([job.id])
-    transitions.finish([job.id])
-    job.refresh_from_db()
-    assert (job.state, job.error["code"]) == ("failed", "file_gone")  # type: ignore[index]

@@ -69,11 +69,14 @@ BREACHES = {
     """,
     "P3.what_is_due_is_asked_for": f"""
         UPDATE jobs_attempt SET lease_until = NULL, look_at = now() - interval '2 days' WHERE id = {OPEN}""",
+    "P3.leased_attempt_is_not_asked_for": f"UPDATE jobs_attempt SET look_at = now() WHERE id = {OPEN}",
     "P3.accepted_attempt_is_asked_not_leased": f"UPDATE jobs_attempt SET phase = 'accepted' WHERE id = {OPEN}",
     "P3.open_attempt_is_watched": f"UPDATE jobs_attempt SET lease_until = NULL WHERE id = {OPEN}",
     "P4.idempotency_key_once": "UPDATE jobs_job SET tenant_id = (SELECT min(id) FROM tenants_tenant), idempotency_key = 'k'",
     "P4.dispatch_key_once": "UPDATE jobs_attempt SET dispatch_key = 'same'",
     "P4.attempts_are_numbered_without_gaps": "UPDATE jobs_attempt SET number = number + 1",
+    "P4.work_that_was_taken_was_executed": """
+        UPDATE jobs_attempt SET verdict = 'not_executed', told_at = now() WHERE ended_at IS NOT NULL""",
     "P4.one_success_per_run": COPY_ATTEMPT.format(step=1, key="'again'", where="verdict = 'succeeded'"),
     "P4.completed_job_has_its_success": f"UPDATE jobs_attempt SET verdict = 'unknown' WHERE job_id = {COMPLETED}",
     "P5.open_hold_has_an_unfinished_job": f"""

@@ -177,7 +177,7 @@ def test_prune_drains_what_left_the_file_and_a_return_opens_it(apply: Apply) -> 
 def test_the_opening_grant_is_booked_once(apply: Apply) -> None:
     apply()
     said = apply(("tenants.acme.credits", 500))
-    assert "booked once as 100.000000; 500.000000 is not granted again" in said
+    assert "booked once as 100; 500 is not granted again" in said
     assert money(Tenant.objects.get()) == (100 * MICRO, 0)
 
 

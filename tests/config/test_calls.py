@@ -52,6 +52,32 @@ def test_a_poll_by_the_dispatch_key_needs_no_reference(apply: Apply) -> None:
     assert stored()["mode"] == "poll"
 
 
+FAR = (f"{POOL}.upstream.base_url", "https://api.provider.example")
+IMAGE = {"properties": {"image": {"properties": {"file": {"type": "string"}}}}}
+
+
+@pytest.mark.parametrize(
+    ("public_url", "why"),
+    [
+        ("", "that is empty"),
+        ("http://localhost:8000", "is an address of this machine or network"),
+        ("http://berth.example", "is plain http"),
+    ],
+)
+def test_a_type_whose_upstream_may_not_reach_us_is_warned_of(
+    apply: Apply, settings: Any, public_url: str, why: str
+) -> None:
+    settings.PUBLIC_URL = public_url
+    assert "PUBLIC_URL" not in apply(FAR)
+    for change in ((f"{CLIP}.payload_schema", IMAGE), (f"{SUBMIT}.body", "{'url': payload.image.url}")):
+        said = apply(FAR, change)
+        assert "warning: job_types.clip needs PUBLIC_URL, for files, and " in said
+        assert why in said
+    if public_url:
+        assert "needs PUBLIC_URL, for callbacks, and" in apply(FAR, *CALLED_BACK)
+        assert "needs PUBLIC_URL" not in apply((f"{POOL}.upstream.base_url", "http://10.0.0.4"), *CALLED_BACK)
+
+
 def test_a_type_that_is_called_back_takes_jobs(apply: Apply, settings: Any) -> None:
     settings.PUBLIC_URL = "https://berth.example"
     said = apply(*CALLED_BACK)

@@ -27,7 +27,7 @@ def test_budgets_and_the_low_mark_are_the_tenants(apply: Apply) -> None:
 
 def test_budgets_of_all_tenants_stay_when_they_leave_the_file_until_it_is_pruned(apply: Apply) -> None:
     said = apply(("budgets", {"day": 100}))
-    assert "budgets of all tenants: day 100.000000" in said
+    assert "budgets of all tenants: day 100" in said
     assert ledger.budgets(None).day == 100_000_000
     assert "nothing to change" in apply()
     assert ledger.budgets(None).day == 100_000_000
@@ -37,12 +37,12 @@ def test_budgets_of_all_tenants_stay_when_they_leave_the_file_until_it_is_pruned
 
 def test_the_credits_of_an_account_are_booked_once(apply: Apply) -> None:
     said = apply((f"{A1}.credits", 500))
-    assert "account video/a1: tracked from now on, beginning with 500.000000" in said
+    assert "account video/a1: tracked from now on, beginning with 500\n" in said
     account = UpstreamAccount.objects.get()
     assert upstream_accounts.available(account.pool_id, [account.pk]) == {account.pk: 500_000_000}
     assert Pool.objects.get().tracks_credits
     said = apply((f"{A1}.credits", 600))
-    assert "600.000000 is not booked again" in said
+    assert "  credits: 500 -> 600 (what it began with; 600 is not booked again (" in said
     assert upstream_accounts.available(account.pool_id, [account.pk]) == {account.pk: 500_000_000}
 
 
@@ -70,3 +70,15 @@ def test_an_account_that_begins_with_nothing_is_tracked_too(apply: Apply) -> Non
     account = UpstreamAccount.objects.get()
     assert upstream_accounts.available(account.pool_id, [account.pk]) == {account.pk: 0}
     assert "nothing to change" in apply((f"{A1}.credits", 0))
+
+
+def test_the_line_of_a_grant_says_that_it_is_booked_once(apply: Apply) -> None:
+    apply()
+    said = apply(("tenants.acme.credits", 1000))
+    assert "  credits: 100 -> 1000 (an opening grant, booked once as 100; 1000 is not granted again)\n" in said
+    assert said.count("granted again") == 1
+    said = apply(("tenants.acme.credits", 1000), ("tenants.acme.share", 2))
+    assert "  tenant acme: credits is an opening grant, booked once as 100; 1000 is not granted again\n" in said
+    assert "  credits: 1000 -> none (an opening grant is booked once and stays)\n" in apply(
+        ("tenants.acme.credits", None), ("tenants.acme.share", 2)
+    )

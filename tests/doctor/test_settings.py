@@ -77,6 +77,54 @@ def test_an_address_that_web_refuses_is_an_error(settings: Any) -> None:
     assert of_settings.hosts().level == "warning"
 
 
+CALLED_BACK = {"mode": "callback", "submit": {"path": "'/run'", "body": "{'hook': callback_url}"}}
+FILES = {"type": "object", "properties": {"image": {"type": "object", "properties": {"file": {"type": "string"}}}}}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("public_url", "why"),
+    [
+        ("", "PUBLIC_URL is empty"),
+        ("http://127.0.0.1:8000", "is an address of this machine or network"),
+        ("https://localhost", "is an address of this machine or network"),
+        ("https://10.0.0.4", "is an address of this machine or network"),
+        ("http://berth.example", "is plain http"),
+        ("https://berth.example", ""),
+    ],
+)
+def test_an_address_that_upstreams_do_not_reach_is_told(settings: Any, public_url: str, why: str) -> None:
+    settings.PUBLIC_URL = public_url
+    far = factories.make_pool(upstream={"base_url": "https://api.provider.example"})
+    factories.make_job_type(far, name="plain")
+    assert of_settings.public_url().level == "ok"
+    factories.make_job_type(far, name="told", upstream=CALLED_BACK)
+    factories.make_job_type(far, name="image", payload_schema=FILES)
+    found = of_settings.public_url()
+    assert (found.level == "warning") is bool(why)
+    assert why in found.found
+    assert ("needed by image (files), told (callbacks)" in found.found) is bool(why)
+
+
+@pytest.mark.django_db
+def test_an_upstream_nearby_is_reached_at_a_near_address_but_not_at_none(settings: Any) -> None:
+    factories.make_job_type(factories.make_pool(upstream={"base_url": "http://127.0.0.1:9900"}), upstream=CALLED_BACK)
+    settings.PUBLIC_URL = "http://web:8000"
+    assert of_settings.public_url().level == "ok"
+    settings.PUBLIC_URL = ""
+    assert of_settings.public_url().level == "warning"
+
+
+def test_what_django_advises_names_the_settings_that_answer_it(settings: Any) -> None:
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
+    settings.SECURE_HSTS_SECONDS = 0
+    advice = of_settings.deploy().advice
+    assert "BEHIND_TLS=1, behind a proxy with TLS, answers security.W012, security.W016" in advice
+    assert "HSTS_SECONDS=31536000, where all come by TLS, answers security.W004" in advice
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = True
+    assert "BEHIND_TLS" not in of_settings.deploy().advice
+
+
 def test_what_django_advises_is_summed_up() -> None:
     found = of_settings.deploy()
     assert found.level in ("ok", "warning")

@@ -16,6 +16,7 @@ from pool.models import Pool, Resource
 from tests import db, factories
 from tests.doctor.conftest import Connected
 from tests.jobs.health_world import HTTP_503, REFUSED, World
+from tests.jobs.test_asking import accepted, ask
 from upstream.calls import Outcome
 
 pytestmark = pytest.mark.django_db
@@ -75,7 +76,12 @@ def test_work_that_is_overdue_is_named() -> None:
     db.let_time_pass(600)
     found = of_processes.sweep()
     assert found.level == "error"
-    for what in ("1 leases that ended", "1 attempts that ended", "1 cooldowns that are over", "1 jobs that came due"):
+    for what in (
+        "leases that ended: 1",
+        "attempts that ended: 1",
+        "cooldowns that are over: 1",
+        "jobs that came due: 1",
+    ):
         assert what in found.found
 
 
@@ -128,6 +134,65 @@ def test_jobs_that_nothing_can_serve_are_counted() -> None:
     found = of_work.waiting()
     assert found.level == "error"
     assert found.found == f"3 jobs wait where nothing can serve them: {job_type.pool.name} (3)"
+
+
+def test_one_job_that_nothing_can_serve_is_told_in_the_singular() -> None:
+    job = factories.at("pending")
+    sessions.drain(Resource.objects.values_list("id", flat=True), "by a test")
+    assert of_work.waiting().found == f"1 job waits where nothing can serve it: {job.pool.name} (1)"
+
+
+def test_what_to_do_for_a_pool_without_sessions_follows_from_why_it_has_none() -> None:
+    world = World(accounts=1, name="video")
+    waiting = factories.submit(world.tenant, world.type)
+    transitions.cancel(waiting.pk)
+    world.run(0, REFUSED)
+    assert of_work.pools().advice.startswith(
+        "accounts were refused by the upstream (`accounts` says why): apply a file"
+    )
+    assert "enable sessions in the admin" not in of_work.pools().advice
+    factories.submit(world.tenant, world.type)
+    assert of_work.waiting().advice.startswith("accounts were refused by the upstream")
+    drained = factories.make_job_type(factories.make_pool(name="drained"))
+    sessions.drain(drained.pool.resources.values_list("id", flat=True), "by a test")
+    advice = of_work.pools().advice
+    assert advice.index("enable sessions in the admin") < advice.index("accounts were refused"), (
+        "as the pools are named"
+    )
+    assert advice.count("add accounts with") == 1
+
+
+@pytest.mark.parametrize("code", ["http_401", "invalid_api_key"])
+def test_outcomes_that_are_asked_for_in_vain_are_told_by_their_codes(code: str) -> None:
+    """A credential that was revoked while jobs run: nothing is submitted that would find it out."""
+    job = accepted()
+    assert of_work.found_out().found == "no outcome is being found out"
+    revoked = Outcome(over=False, verdict="unknown", error_class="auth", status=401, error_code=code)
+    for _ in range(2):
+        factories.learn(ask(job, 10), revoked)
+    account = factories.session_of(job).account
+    found = of_work.found_out()
+    assert (found.level, found.found) == (
+        "warning",
+        f"1 outcome asked for in vain, by the last code: {account} {code} (1)",
+    )
+    assert found.advice.startswith(
+        "the upstream refuses the account that the work runs on: apply a file with a working"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"), [("unknown_answer", "mend what is declared"), ("http_500", "they are asked")]
+)
+def test_an_outcome_is_told_after_some_askings_in_vain(code: str, advice: str) -> None:
+    job = accepted()
+    for times in (1, 2):
+        factories.learn(ask(job, 5 * times), Outcome(over=False, verdict="unknown", error_code=code))
+        assert of_work.found_out().found == "1 outcome being found out"
+    factories.learn(ask(job, 15), Outcome(over=False, verdict="unknown", error_code=code))
+    found = of_work.found_out()
+    assert (found.level, f"{code} (1)" in found.found) == ("warning", True)
+    assert found.advice.startswith(advice)
 
 
 def test_jobs_that_no_account_can_pay_for_are_told_with_what_they_want() -> None:

@@ -1,6 +1,8 @@
 """What runs at the upstream is asked for: polled, found, sent again or waited out; nobody waits for it meanwhile."""
 
+from collections import Counter
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -174,6 +176,37 @@ def test_work_that_was_taken_is_not_given_up_because_its_key_is_forgotten() -> N
     factories.learn(find, MISSING)
     assert (attempt_of(job).verdict, attempt_of(job).error_code) == ("unknown", "missing")
     assert session_of(job).state == "busy"
+
+
+def test_an_old_find_does_not_gainsay_what_a_newer_one_found() -> None:
+    job, flight = sent(poll_type(find=FIND))
+    factories.learn(flight, factories.CUT)
+    old, newer = ask(job, 10), ask(job, 12)
+    factories.learn(newer, TAKEN)
+    factories.learn(old, MISSING)
+    assert (attempt_of(job).ended_at, session_of(job).state) == (None, "busy")
+
+
+def test_work_that_nobody_wants_any_more_is_not_sent_again() -> None:
+    job, flight = sent(poll_type(idempotent=True))
+    factories.learn(flight, factories.CUT)
+    transitions.cancel(job.pk)
+    db.let_time_pass(60)
+    assert asking.verify([job.pk], HOLDER) == []
+    assert attempt_of(job).sendings == 1
+
+
+def test_a_budget_that_is_too_small_is_shared() -> None:
+    pool = factories.make_pool(sessions=4, upstream={"adapter": "http", "poll_rate": [60, 60_000]})
+    job_type = poll_type(pool)
+    ids = [accepted(job_type).pk for _ in range(4)]
+    asked: Counter[UUID] = Counter()
+    for _ in range(24):
+        db.let_time_pass(1)
+        for flight in asking.verify(ids, HOLDER):
+            asked[flight.job_id] += 1
+            factories.learn(flight, RUNNING)
+    assert min(asked[job_id] for job_id in ids) >= 4, asked
 
 
 def test_where_finding_fails_the_same_key_is_sent_again() -> None:

@@ -12,7 +12,7 @@ from jobs.models import Evidence, Job, LateCompletion
 from jobs.queries import flights
 from tests import db, factories
 from tests.factories import HOLDER, attempt_of, session_of
-from tests.jobs.test_asking import DONE, RUNNING, TAKEN, finished, poll_type, sent
+from tests.jobs.test_asking import BROKE, DONE, RUNNING, TAKEN, finished, poll_type, sent
 from upstream.calls import Outcome
 
 pytestmark = pytest.mark.django_db
@@ -132,6 +132,78 @@ def test_without_a_word_it_is_polled_all_the_same() -> None:
     factories.learn(flight, TAKEN)
     db.let_time_pass(31)
     assert [poll.action for poll in asking.verify([job.pk], HOLDER)] == ["poll"]
+
+
+def test_where_it_cannot_be_asked_after_a_lost_answer_its_word_is_taken() -> None:
+    """No reference is known, and none is told: there is nothing to ask for."""
+    poll = {"path": "'/tasks/' + reference", "every": "2s", **SAYS}
+    job, flight = sent(poll_type(mode="callback", poll=poll))
+    factories.learn(flight, factories.CUT)
+    assert tell(address_of(job), DONE_BODY) == 204
+    assert finished(job).state == "completed"
+
+
+def test_a_word_that_comes_while_it_is_asked_is_newer_than_the_answer() -> None:
+    job, flight = told_job(polled=True)
+    factories.learn(flight, TAKEN)
+    db.let_time_pass(31)
+    (poll,) = asking.verify([job.pk], HOLDER)
+    assert tell(address_of(job), DONE_BODY) == 204
+    factories.learn(poll, RUNNING)
+    assert [again.action for again in asking.verify([job.pk], HOLDER)] == ["poll"]
+
+
+def test_a_late_word_does_not_gainsay_a_poll() -> None:
+    job, flight = told_job(polled=True)
+    factories.learn(flight, TAKEN)
+    db.let_time_pass(31)
+    (poll,) = asking.verify([job.pk], HOLDER)
+    factories.learn(poll, BROKE)
+    for _ in range(3):
+        assert tell(address_of(job), DONE_BODY) == 204
+    assert LateCompletion.objects.count() == 0
+    assert Evidence.objects.filter(kind="callback").count() == 3
+
+
+def test_a_word_too_large_to_be_read_is_news_all_the_same() -> None:
+    job, flight = told_job(polled=True)
+    factories.learn(flight, TAKEN)
+    assert tell(address_of(job), {"id": "x" * 10_000_001}) == 204
+    assert [poll.action for poll in asking.verify([job.pk], HOLDER)] == ["poll"]
+
+
+@pytest.mark.parametrize("mode", ["poll", "sync"])
+def test_who_is_not_to_call_back_gets_no_address(mode: str) -> None:
+    job, _ = sent(poll_type(mode=mode))
+    assert address_of(job) == ""
+
+
+REFUSED = Outcome(over=True, verdict="not_executed", error_class="transient", status=503, error_code="http_503")
+MISSING = Outcome(over=True, verdict="not_executed", status=404, error_code="missing")
+
+
+@pytest.mark.parametrize("polled", [True, False])
+def test_a_refusal_after_its_word_is_somebody_elses(polled: bool) -> None:
+    """What stands between us and the upstream refuses what the upstream has told us about."""
+    job, flight = told_job(polled=polled)
+    assert tell(address_of(job), RUNNING_BODY) == 204
+    factories.learn(flight, REFUSED)
+    assert (attempt_of(job).verdict, attempt_of(job).ended_at) == ("unknown", None)
+    assert session_of(job).state == "busy"
+
+
+@pytest.mark.parametrize("body", [RUNNING_BODY, {"status": "running"}])
+def test_a_key_that_is_not_known_does_not_gainsay_its_word(body: Any) -> None:
+    find = {"path": "'/find?key=' + dispatch_key"}
+    said = {**SAYS, "confirm": False}
+    job, flight = sent(poll_type(mode="callback", poll=None, find={**find, **SAYS}, callback=said))
+    factories.learn(flight, factories.CUT)
+    db.let_time_pass(10)
+    (look,) = asking.verify([job.pk], HOLDER)
+    assert look.action == "find"
+    assert tell(address_of(job), body) == 204
+    factories.learn(look, MISSING)
+    assert (attempt_of(job).verdict, attempt_of(job).ended_at) == ("unknown", None)
 
 
 @pytest.mark.parametrize("forged", ["0" * 64, "", "x"])

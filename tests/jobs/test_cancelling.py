@@ -6,12 +6,14 @@ import pytest
 
 from credits.models import Hold
 from jobs import asking, transitions
+from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.models import Job
 from tests import db, factories
 from tests.factories import HOLDER, attempt_of, session_of
 from tests.jobs.test_asking import (
     DONE,
+    FIND,
     NOBODY_KNOWS,
     RUNNING,
     STOPPED,
@@ -97,6 +99,33 @@ def test_a_wish_of_before_the_answer_waits_for_the_reference() -> None:
     assert asked_to(job) == []
     factories.learn(flight, TAKEN)
     assert len(asked_to(job, 2)) == 1
+
+
+def test_a_wish_that_is_taken_leaves_the_call_that_is_under_way_alone() -> None:
+    by_key = {"path": "'/tasks/any?key=' + dispatch_key"}
+    job, flight = sent(poll_type(cancel=by_key, find=FIND, idempotent=True))
+    transitions.cancel(job.pk)
+    (wish,) = asked_to(job)
+    factories.learn(wish, WISH_TAKEN)
+    db.execute("UPDATE jobs_attempt SET called_at = called_at - interval '1 minute'")
+    assert asking.verify([job.pk], HOLDER) == []
+    attempt = attempt_of(job)
+    assert (attempt.phase, attempt.verdict, attempt.look_at, attempt.sendings) == ("calling", "", None, 1)
+    factories.learn(flight, TAKEN)
+    assert attempt_of(job).reference == "task-1"
+
+
+def test_of_two_words_at_once_the_success_counts() -> None:
+    job = wanted()
+    (wish,) = asked_to(job)
+    (poll,) = due(job)
+    transitions.learn([Finding.of_answer(wish, STOPPED), Finding.of_answer(poll, DONE)])
+    assert finished(job).state == "completed"
+
+
+def due(job: Job) -> list[Flight]:
+    db.let_time_pass(3)
+    return asking.verify([job.pk], HOLDER)
 
 
 def test_an_upstream_that_cannot_cancel_runs_on() -> None:

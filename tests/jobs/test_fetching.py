@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,61 +16,13 @@ from jobs.sweep import sweep, sweep_calls
 from tests import factories
 from tests.api.conftest import Caller, body_of
 from tests.db import let_time_pass
+from tests.jobs.fetch_world import IMAGE, answered, ended, tried, until
 from tests.linking import Linking
 from upstream.calls import Outcome
 from upstream.expressions import ExpressionError
 from upstream.result_files import LinkRefused
 
 pytestmark = pytest.mark.django_db(transaction=True)
-IMAGE = b"\x89PNG" * 1_000
-PATIENCE_SECONDS = 10
-
-
-@pytest.fixture
-def provider() -> Iterator[Linking]:
-    made = Linking()
-    made.pages["/a.png"] = (200, {"Content-Type": "image/png"}, IMAGE)
-    yield made
-    made.die()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_goes_on_after_the_test() -> Iterator[None]:
-    yield
-    fetcher.stop()
-
-
-def answered(
-    caller: Caller, provider: Linking, links: Any, result: Any = None, max_size: str = "1MB", **fields: Any
-) -> Job:
-    """A job whose upstream said that it succeeded, with these links; learned, and nothing more."""
-    pool = factories.make_tracked_pool(100, upstream={"base_url": provider.url})
-    upstream = {"mode": "sync", "submit": {"path": "'/run'"}, "result_files": {"urls": "''", "max": max_size}}
-    job_type = factories.make_job_type(pool, upstream=upstream)
-    job = factories.at("assigned", job_type, caller.tenant)
-    outcome = Outcome(over=True, verdict="succeeded", units=3.0, result=result, files=links, **fields)
-    results.learn([Finding(factories.dispatch(job), outcome)])
-    return job
-
-
-def until(holds: Callable[[], Any]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def tried(job: Job) -> None:
-    """One try of the fetch, whatever comes of it."""
-    fetcher.fetch([job.id])
-    until(lambda: Evidence.objects.filter(kind="fetch").exists() or factories.attempt_of(job).fetch_at is None)
-
-
-def ended(job: Job) -> Job:
-    until(lambda: factories.attempt_of(job).fetch_at is None)
-    transitions.finish([job.id])
-    job.refresh_from_db()
-    return job
 
 
 def test_the_session_is_free_and_the_job_is_not_completed_before_its_file_is_here(
@@ -169,7 +120,7 @@ def test_whoever_was_taken_over_changes_nothing(caller: Caller, provider: Linkin
 def test_what_is_taken_up_is_a_flight_like_others(caller: Caller, provider: Linking) -> None:
     job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
     (flight,) = fetching.take([job.id], 1)
-    assert (flight.way, flight.repeat, flight.was_taken, flight.waited_out) == ("wait", False, False, False)
+    assert (flight.way, flight.repeat, flight.waited_out) == ("wait", False, False)
 
 
 def test_no_more_is_taken_up_than_there_is_room_for(
@@ -193,9 +144,9 @@ def test_a_restart_is_no_try_and_many_are_one_too_many(caller: Caller, provider:
         let_time_pass(16)
     assert factories.attempt_of(job).verdict == "succeeded"
     assert fetching.take([job.id], 1) == []
-    attempt = ended(job)
-    assert (attempt.state, attempt.error["code"]) == ("failed", "result_unavailable")  # type: ignore[index]
-    assert "lost 10 times" in attempt.error["message"]  # type: ignore[index]
+    ended(job)
+    assert (job.state, job.error["code"]) == ("failed", "result_unavailable")  # type: ignore[index]
+    assert "lost 10 times" in factories.attempt_of(job).error_message
 
 
 def test_after_restarts_a_failed_try_is_the_first(caller: Caller, provider: Linking) -> None:

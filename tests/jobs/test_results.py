@@ -54,7 +54,8 @@ def test_a_large_result_is_a_file_and_served_as_json(caller: Caller, settings: A
     job = completed(caller, outcome(result={"text": "ü" * 1_000}))
     (file,) = File.objects.all()
     assert job.result == {
-        "file": str(file.pk), "content_type": "application/json", "size": file.size, "sha256": file.sha256
+        "file": str(file.pk), "url": f"/v1/files/{file.pk}/content", "content_type": "application/json",
+        "size": file.size, "sha256": file.sha256,
     }  # fmt: skip
     document = body_of(caller.get(f"/v1/jobs/{job.pk}"))
     assert (document["result"], document["result_url"]) == (job.result, f"/v1/jobs/{job.pk}/result")
@@ -74,9 +75,10 @@ def test_what_is_no_json_is_a_file_of_its_own_type(caller: Caller) -> None:
     assert "content" not in Evidence.objects.get().content
 
 
-def test_an_upstream_cannot_point_at_a_file_by_its_answer(caller: Caller) -> None:
+@pytest.mark.parametrize("names", [results.MARK, results.BEFORE])
+def test_an_upstream_cannot_point_at_a_file_by_its_answer(caller: Caller, names: frozenset[str]) -> None:
     victim = body_of(caller.send(b"an input"))
-    forged = {name: victim["id" if name == "file" else name] for name in sorted(results.MARK)}
+    forged = {name: {**victim, "file": victim["id"], "url": "x"}[name] for name in sorted(names)}
     job = completed(caller, outcome(result=forged))
     response = result_of(caller, job)
     assert json.loads(b"".join(response.streaming_content)) == forged

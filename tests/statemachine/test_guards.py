@@ -72,7 +72,7 @@ def test_the_orm_is_refused_like_psql() -> None:
 
 @pytest.mark.parametrize("state", [state for state in JOB.states if state != JOB.first])
 def test_a_job_begins_pending(state: str) -> None:
-    job = factories.at("pending")
+    job = Job.objects.get(pk=factories.at("pending").pk)
     with db.refused("Cannot insert"):
         job.pk, job.idempotency_key, job.state = "00000000-0000-7000-8000-000000000001", "other", state
         job.save(force_insert=True)
@@ -109,7 +109,7 @@ def phase_moves() -> list[tuple[str, str]]:
 def test_the_phase_of_an_attempt_only_grows(source: str, target: str) -> None:
     job = factories.at({"intended": "assigned", "ended": "completed"}.get(source, "processing"))
     if source == "accepted":
-        db.execute("UPDATE jobs_attempt SET phase = 'accepted'")
+        db.execute("UPDATE jobs_attempt SET phase = 'accepted', lease_until = NULL, look_at = now()")
     ended = "now()" if target == "ended" else "NULL"
     with db.refused("Invalid transition"):
         db.execute(f"UPDATE jobs_attempt SET phase = %s, ended_at = {ended}", [target])

@@ -5,10 +5,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from files import storing
 from jobs.models import Job, JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from tests import factories
@@ -69,12 +71,45 @@ def test_a_payload_is_sent_once_and_followed_to_its_end(server: Replicate, pool:
     said, problem = check(pool, "--type", "image", "--submit", PAYLOAD)
     assert not problem
     assert "submit  POST " in said
-    assert "-> 201\n    goes on, reference w1" in said
+    assert "-> 201\n    running, reference w1" in said
     assert "poll  GET " in said
     assert said.rstrip().endswith("succeeded, session over, reference w1, units 1.5, result of 23 bytes")
     assert [method for method, _, _ in server.requests] == ["POST", "GET", "GET", "GET"]
     assert server.requests[0][2] == json.loads(PAYLOAD)
     assert not Job.objects.exists()
+
+
+def test_files_of_a_payload_are_sent_as_a_job_would_send_them(
+    server: Replicate, pool: Pool, job_type: JobType, settings: Any
+) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+    tenant = factories.make_tenant()
+    row = storing.put(tenant.pk, io.BytesIO(b"x"), kind="input", size=1, name="", content_type="a/b", keep_seconds=60)
+    server.at_request[3] = server.succeeds
+    payload = {"version": "v1", "input": {"image": {"file": str(row["id"])}}}
+    said, problem = check(pool, "--submit", json.dumps(payload))
+    assert not problem, said
+    image = server.requests[0][2]["input"]["image"]
+    assert image.startswith(f"https://berth.example/v1/files/{row['id']}/content?token=")
+
+
+@pytest.fixture
+def image_type(pool: Pool, job_type: JobType) -> Pool:
+    return job_type.pool
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [(str(uuid4()), "is not there any more"), ("no-id", "is not there any more"), ("nowhere", "set PUBLIC_URL")],
+)
+def test_a_file_that_cannot_be_sent_is_refused_before_anything_is(
+    server: Replicate, image_type: Pool, settings: Any, file: str, why: str
+) -> None:
+    settings.PUBLIC_URL = "" if file == "nowhere" else "https://berth.example"
+    said, problem = check(image_type, "--submit", json.dumps({"input": {"image": {"file": file}}}))
+    assert problem
+    assert why in said
+    assert not server.requests
 
 
 def test_a_payload_may_stand_in_a_file_and_a_failure_is_read_too(
@@ -84,7 +119,7 @@ def test_a_payload_may_stand_in_a_file_and_a_failure_is_read_too(
     server.at_request[3] = server.fails
     said, problem = check(pool, "--submit", f"@{tmp_path}/payload.json")
     assert not problem
-    assert "end\n    failed, session over, code http_200, 'CUDA out of memory', reference w1, units 0.5" in said
+    assert "end\n    failed, session over, code failed, 'CUDA out of memory', reference w1, units 0.5" in said
 
 
 def test_what_does_not_end_in_time_is_a_problem(pool: Pool, job_type: JobType) -> None:
@@ -202,3 +237,77 @@ def test_a_callback_alone_cannot_be_followed(pool: Pool, job_type: JobType) -> N
     said, problem = check(pool, "--submit", PAYLOAD)
     assert problem
     assert "PROBLEM: it cannot be asked for; what runs there goes on" in said
+
+
+def test_a_success_whose_links_may_not_be_followed_is_a_problem(
+    server: Replicate, pool: Pool, job_type: JobType
+) -> None:
+    job_type.upstream["result_files"] = {"urls": "response.body.output", "hosts": ["cdn.example.com"]}
+    job_type.save()
+    server.at_request[3] = server.succeeds
+    said, problem = check(pool, "--submit", PAYLOAD)
+    assert problem
+    assert "succeeded, session over, code result_unavailable" in said
+    assert "PROBLEM: result_files finds no link that may be followed (result_unavailable)" in said
+    job_type.upstream["result_files"]["hosts"] = ["files"]
+    job_type.save()
+    server.at_request = {len(server.requests) + 3: server.succeeds}
+    said, problem = check(pool, "--submit", PAYLOAD)
+    assert not problem, said
+    assert "a result behind 1 link, not fetched here" in said
+
+
+@pytest.mark.parametrize(
+    ("poll", "why"),
+    [
+        ({"result": "response.body.outputs.first"}, "(mapping_error)"),
+        ({"running": "true"}, "(mapping_error)"),
+        ({"success": "false"}, "no expression claims the answer (unknown_answer)"),
+        ({"units": "response.body.metrics.seconds"}, "what was used cannot be told: response.body.metrics.seconds: "),
+    ],
+)
+def test_a_conclusion_that_the_declaration_made_wrong_is_a_problem(
+    server: Replicate, pool: Pool, job_type: JobType, poll: dict[str, str], why: str
+) -> None:
+    job_type.upstream["poll"] |= poll
+    job_type.save()
+    server.at_request[2] = server.succeeds
+    said, problem = check(pool, "--submit", PAYLOAD, "--patience", "0.1")
+    assert problem
+    assert "PROBLEM: " in said
+    assert why in said
+
+
+def test_a_payload_that_the_upstream_refuses_is_concluded_and_no_problem(
+    server: Replicate, pool: Pool, job_type: JobType
+) -> None:
+    said, problem = check(pool, "--submit", '{"version": "v1"}')
+    assert not problem
+    assert "-> 422\n    not_executed, session over, code http_422 (rejected)" in said
+
+
+@pytest.mark.parametrize("mode", ["callback", "poll"])
+def test_the_address_for_callbacks_is_sent_where_a_job_sends_it(
+    server: Replicate, pool: Pool, job_type: JobType, settings: Any, mode: str
+) -> None:
+    settings.PUBLIC_URL = "https://berth.example"
+    job_type.upstream |= {"mode": mode, "poll": {"every": "20ms", "fallback": "20ms"}}
+    job_type.save()
+    server.at_request[2] = server.succeeds
+    _, problem = check(pool, "--submit", PAYLOAD)
+    assert not problem
+    assert ("https://berth.example/v1/upstream/0/check" in str(server.requests[0])) is (mode == "callback")
+    settings.PUBLIC_URL = ""
+    server.at_request = {len(server.requests) + 2: server.succeeds}
+    check(pool, "--submit", PAYLOAD)
+    assert "webhook" not in str(server.requests[2:])
+
+
+def test_a_long_wait_is_told(server: Replicate, pool: Pool, job_type: JobType) -> None:
+    job_type.upstream |= {"mode": "callback", "poll": {"fallback": "1s"}}
+    job_type.save()
+    server.at_request[2] = server.succeeds
+    said, problem = check(pool, "--submit", PAYLOAD)
+    assert not problem
+    assert "    … the payload is sent; its answer is waited for\n" in said
+    assert "    … 1 s until the next poll (poll.fallback: no callback is heard here)\n" in said

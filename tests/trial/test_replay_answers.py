@@ -110,7 +110,7 @@ def test_a_difference_is_told_and_fails(tmp_path: Path, expect: Any, why: str) -
     assert wrong
     assert "DIFFERS" in said
     assert why in said
-    assert said.endswith("1 of 2 answers are not read as expected")
+    assert said.endswith("1 of 2 answers is not read as expected")
 
 
 def test_json_by_lines_is_read_too(tmp_path: Path) -> None:
@@ -140,22 +140,43 @@ def test_a_preset_is_part_of_the_mapping(tmp_path: Path) -> None:
     ("answers", "why"),
     [
         ("{", "cannot be read"),
-        ("a: 1", "is a list of answers"),
-        ([1], "answer 1 is a map of"),
-        ([of("poll", DONE), {"type": "clip"}], "answer 2 needs a type, and an action of submit, poll"),
-        ([of("poke", DONE)], "answer 1 needs a type, and an action"),
-        ([of("poll", DONE, None)], "answer 1 needs a status"),
-        ([of("poll", DONE, stats=1)], "answer 1: stats is not known"),
-        ([of("poll", DONE, expect="done")], "answer 1: a verdict is one of"),
-        ([of("poll", DONE, expect={"unit": 1})], "answer 1: expect is a verdict, or a map of"),
-        ([of("poll", no_answer="gone")], "answer 1: no_answer is one of"),
-        ([{**of("poll", DONE), "type": "clap"}], "there is no job type 'clap'"),
+        ("a: 1", 'must be a list of answers (or JSON by lines, in a file named .jsonl), not {"a": 1}'),
+        ([1], "answer 1: must be a map of type, action, status"),
+        ([of("poll", DONE), {"type": "clip"}], "answer 2: action: must be one of submit, poll"),
+        ([of("poke", DONE)], 'find, cancel, callback; this is "poke"'),
+        (
+            [of("poll", DONE, None)],
+            "answer 1: status: must be a number, or no_answer given in its place; this is nothing",
+        ),
+        ([{**of("poll", DONE), "status": "200"}], "answer 1: status: must be a number, or no_answer"),
+        ([of("poll", DONE, stats=1)], "answer 1: stats: is not known (did you mean status?)"),
+        ([of("poll", DONE, headers=[1])], "answer 1: headers: must be a map; this is [1]"),
+        ([of("poll", DONE, repeat="yes")], 'answer 1: repeat: must be true or false; this is "yes"'),
+        ([of("poll", DONE, expect="done")], "answer 1: expect: must be one of running, succeeded"),
+        ([of("poll", DONE, expect={"verdict": 1})], "not_executed, unknown; this is 1"),
+        ([of("poll", DONE, expect={"unit": 1})], "answer 1: expect.unit: is not known (did you mean units?)"),
+        ([of("poll", DONE, expect=[1])], "answer 1: expect: must be a verdict, or a map of verdict"),
+        ([of("poll", no_answer="gone")], "answer 1: no_answer: must be one of connect_failed"),
+        ([{**of("poll", DONE), "type": "clap"}], 'a job type that is stored (did you mean clip?); this is "clap"'),
     ],
 )
 def test_a_mistake_in_the_file_is_named(tmp_path: Path, answers: Any, why: str) -> None:
     said, wrong = replay(tmp_path, answers)
     assert wrong
     assert why in said
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    """Also a type that is not stored beside a verdict that is none."""
+    answers = [
+        {**of("poll", DONE, expect="done"), "type": "clap"},
+        of("poll", DONE),
+        of("pol", expect={"verdict": "x"}),
+    ]
+    said, wrong = replay(tmp_path, answers)
+    assert wrong
+    places = [line.rpartition(": must")[0] for line in said.splitlines()]
+    assert places == ["answer 1: type", "answer 1: expect", "answer 3: action", "answer 3: expect.verdict"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -68,3 +68,27 @@ def test_what_no_database_stores_is_cleaned_however_it_was_written(raw: bytes) -
     text = body["o"] if body else ""
     assert "\x00" not in text
     text.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "charset", ["punycode", "idna", "undefined", "unicode_escape", "rot13", "utf-7", "zlib", "nonsense"]
+)
+def test_a_charset_that_is_none_of_texts_is_not_decoded(charset: str) -> None:
+    answer = read(200, {"content-type": f"text/plain; charset={charset}"}, b"+2AA-")
+    assert (answer.body, answer.readable) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "charset", ["utf-8", "UTF8", "latin-1", "windows-1252", "iso-8859-15", "shift_jis", "us-ascii"]
+)
+def test_charsets_of_texts_are_decoded(charset: str) -> None:
+    assert read(200, {"content-type": f"text/plain; charset={charset}"}, b"abc").body == "abc"
+
+
+def test_half_a_surrogate_pair_in_a_text_is_cleaned_too() -> None:
+    body = read(200, {"content-type": "text/plain; charset=utf-16-le"}, "a".encode("utf-16-le") + b"\x00\x00").body
+    assert body == "a\ufffd"
+
+
+def test_a_retry_after_beyond_all_time_is_none() -> None:
+    assert retry_after_ms({"retry-after": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"}) is None

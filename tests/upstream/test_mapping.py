@@ -112,7 +112,16 @@ def test_a_partial_success_brings_result_and_units() -> None:
 def test_a_200_that_says_no_has_failed() -> None:
     found = outcome(200, {"status": "failed", "units": 2, "error": "out of memory"}, **DECLARED)
     assert short(found) == (True, "failed", "")
-    assert (found.error_code, found.error_message, found.result, found.units) == ("http_200", "out of memory", None, 2)
+    assert (found.error_code, found.error_message, found.result, found.units) == ("failed", "out of memory", None, 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"), [({"rejected": "true"}, "rejected"), ({"busy": "true"}, "busy"), ({"auth": "true"}, "auth")]
+)
+def test_a_200_that_refuses_has_the_code_of_what_it_means(said: dict[str, str], code: str) -> None:
+    found = outcome(200, {"status": "no"}, success="false", **said)
+    assert (found.verdict, found.error_class, found.error_code) == ("not_executed", code, code)
+    assert outcome(200, {"error": {"code": "own"}}, success="false", **said).error_code == "own"
 
 
 def test_a_200_that_says_no_on_a_repeat_has_failed_too() -> None:

@@ -43,10 +43,10 @@ CASES = [
         {"version": "v1"},
         ["https://files/1.png"],
         1.5,
-        ("http_200", "CUDA out of memory"),
+        ("failed", "CUDA out of memory"),
     ),
     Case(
-        "runpod", RunPod, {"prompt": "a cat"}, "a cat", ["https://files/1.png"], 1.5, ("http_200", "CUDA out of memory")
+        "runpod", RunPod, {"prompt": "a cat"}, "a cat", ["https://files/1.png"], 1.5, ("failed", "CUDA out of memory")
     ),
     Case(
         "fal",
@@ -110,6 +110,21 @@ def test_work_goes_on_until_it_has_ended(case: Case, server: Server) -> None:
     assert short(found) == (True, "succeeded", "", "")
     assert (found.units, found.usage_problem) == (case.units, "")
     assert found.result == (server.work if case.result is None else case.result)
+
+
+def test_usage_that_is_missing_is_no_usage_of_nothing(case: Case, server: Server) -> None:
+    """Then all that was held is charged and the job is flagged, instead of nothing and nobody told."""
+    made("submit", call_for(case, server))
+    server.succeeds()
+    for name in ("metrics", "executionTime", "request_counts"):
+        server.work.pop(name, None)
+    if case.preset == "openai-batch":
+        server.work["request_counts"] = {"failed": 0}
+    found = do("poll", case, server)
+    assert (found.verdict, found.units) == ("succeeded", None)
+    assert bool(found.usage_problem) is (case.units is not None)
+    server.fails()
+    assert do("poll", case, server).usage_problem == "", "a failure need not say what it used"
 
 
 def test_a_failure_says_why(case: Case, server: Server) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from upstream.quantities import Rate, duration_ms, rate, size_bytes
+from upstream.quantities import Rate, duration_ms, duration_text, rate, rate_text, size_bytes, size_text
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,18 @@ def test_sizes(text: str, expected: int) -> None:
 def test_a_size_without_unit_is_refused(text: Any) -> None:
     with pytest.raises(ValueError, match=r"size|whole"):
         size_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["0ms", "1500ms", "90s", "5m", "1h", "2d"])
+def test_a_duration_is_written_in_the_largest_unit_that_fits(text: str) -> None:
+    assert duration_text(duration_ms(text)) == text
+
+
+@pytest.mark.parametrize("text", ["512B", "256kB", "1500kB", "10GB"])
+def test_a_size_is_written_in_the_largest_unit_that_fits(text: str) -> None:
+    assert size_text(size_bytes(text)) == text
+
+
+@pytest.mark.parametrize("text", ["600/minute", "2/3s", "10/5s", "3/day"])
+def test_a_rate_is_written_as_it_is_read(text: str) -> None:
+    assert rate_text(*rate(text)) == text

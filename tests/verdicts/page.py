@@ -26,8 +26,9 @@ ends. *Was it executed?* Until that is known, nothing is repeated under another 
   says counts (`confirm: false`: what it is told). A callback that is lost, late, early, doubled or out of order changes
   nothing.
 - **What is unknown is found out, in this order**: a poll, where the reference is known; find, by the dispatch key; where
-  the upstream deduplicates, the same key sent again, to the same session, a few times. A key that find does not know
-  was not executed, but not before `after`: it may be on its way. Refusing a repeat says nothing of the first sending.
+  the upstream deduplicates, the same key sent again, to the same session, a few times, unless its cancel was asked for. A
+  key that find does not know was not executed, but not before `after` (it may be on its way), and never where the upstream
+  has shown that it took the work. Refusing a repeat says nothing of the first sending.
 - **What cannot be found out is waited out.** After `max_runtime` the session is over for certain, the outcome stays
   unknown: the job fails with `outcome_unknown` and is not charged, or is repeated where its type delivers at least once.
 - **A wish to cancel is a wish.** Session and money follow what the upstream does.
@@ -41,8 +42,9 @@ type delivers at least once.
     completed · 4 · 1× · poll
 
 The job's end · what the tenant is charged · how often it ran at the upstream, by the upstream's own book · what let the first
-session go. The code of a failure is the upstream's own, where it says one. A job uses {UNITS} units at 1 credit each; {PRICE}
-credits are held. `1× (0)`: it ran once, and nothing of it was carried out or billed. The session is free
+session go. The code of a failure is the upstream's own, where it says one; without one `failed` where a 2xx said so, else
+`http_` and the status. A job uses {UNITS} units at 1 credit each; {PRICE} credits are held. `1× (0)`: it ran once, and nothing
+of it was carried out or billed. The session is free
 """
 FREED: Final = {
     "answer": "with the answer to the submit, or to its repeat",

@@ -68,7 +68,7 @@ def submit_all(client: httpx.Client, job_type: str, jobs: int, threads: int = 16
 
     def submit(_number: int) -> str:
         answer = client.post("/v1/jobs", json={"type": job_type, "payload": {"pages": 1}})
-        assert answer.status_code == 202, answer.text
+        assert answer.status_code in (200, 202), answer.text  # 200: it has ended already
         return str(answer.json()["id"])
 
     with ThreadPoolExecutor(threads) as pool:

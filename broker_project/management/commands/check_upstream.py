@@ -1,23 +1,25 @@
-"""`manage.py check_upstream POOL`: what Berth would conclude from the upstream's own answers; exit 1 when it cannot tell."""
+"""`manage.py check_upstream POOL`: what Berth would conclude from the upstream's answers; exit 1 when it cannot tell."""
 
 import asyncio
 import json
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from broker_project.trial.live import Step, Trial, compiled
+from broker_project.trial.live import WAIT, Step, Trial, compiled
 from credits.pricing import short_text
+from jobs import callbacks, inputs
 from jobs.models import JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from pool.secrets import SecretUnreadable
 from upstream import balances
 from upstream.adapters import UnknownAdapterError
 from upstream.calls import Call
-from upstream.declared import merged
+from upstream.declared import merged, wants_addresses
 
 Row = TypeVar("Row", JobType, UpstreamAccount)
 BALANCE_SECONDS = 25.0
@@ -40,6 +42,8 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         pool, types, accounts = _found(options)
         payload = None if options["submit"] is None else _payload(options["submit"])
+        if options["patience"] is not None and options["patience"] < 0:
+            raise CommandError("--patience is a number of seconds, 0 or more")
         if payload is not None:
             if len(types) > 1:
                 raise CommandError(f"--submit needs --type: one of {', '.join(found.name for found in types)}")
@@ -50,7 +54,8 @@ class Command(BaseCommand):
             for job_type in types:
                 self._try_type(pool, job_type, account, payload, options["patience"])
         if self.problems:
-            raise CommandError(f"{self.problems} of these steps could not be compiled or read as they should")
+            noun = "step is a problem" if self.problems == 1 else "steps are problems"
+            raise CommandError(f"{self.problems} {noun}: what is declared, or the account, has to be mended")
 
     def _try_account(self, pool: Pool, account: UpstreamAccount) -> None:
         if pool.upstream.get("balance") and (call := self._call(pool, None, account, {})):
@@ -91,27 +96,32 @@ class Command(BaseCommand):
             self._show(account.name, "", Step("credential", "", problem=str(error)))
             return None
         declared = merged(pool.upstream, job_type.upstream if job_type else {})
-        public = str(getattr(settings, "PUBLIC_URL", "")).rstrip("/")
+        told = declared.get("mode") == "callback"
         return Call(
             key="",
-            payload=payload,
+            payload=_as_sent(payload, job_type, declared),
             job={"id": "check", "type": job_type.name if job_type else "", "attempt": 1, "metadata": {}},
             tenant={"name": "check_upstream"},
             account={"name": account.name, "credential": credential, "labels": account.labels, "vars": account.vars},
             base_url=account.base_url or pool.upstream.get("base_url", ""),
             upstream=declared,
-            # Nobody waits there: what is told is refused, and asked for instead.
-            callback_url=f"{public}/v1/upstream/0/check" if declared.get("mode") == "callback" else "",
+            # As a job's, but nobody waits there: what is told is refused, and asked for instead.
+            callback_url=f"{settings.PUBLIC_URL}{callbacks.PATH}/0/check" if told and settings.PUBLIC_URL else "",
         )
 
     def _show(self, account: str, job_type: str, step: Step) -> None:
         self.problems += bool(step.problem)
+        if step.name == WAIT:
+            self.stdout.write(f"    … {step.found}")
+            self.stdout.flush()
+            return
         where = f"{account} {job_type}".strip()
         self.stdout.write(f"{where}  {step.name}  {step.asked}".rstrip())
         if step.found:
             self.stdout.write(f"    {step.found}")
         if step.problem:
             self.stdout.write(self.style.ERROR(f"    PROBLEM: {step.problem}"))
+        self.stdout.flush()
 
 
 def _found(options: dict[str, Any]) -> tuple[Pool, list[JobType], list[UpstreamAccount]]:
@@ -136,6 +146,16 @@ def _with_room(accounts: list[UpstreamAccount]) -> UpstreamAccount:
         if Resource.objects.filter(account=account).exclude(state__in=AT_WORK).exists():
             return account
     raise CommandError("every session is at work; drain one, wait for its end, and try again")
+
+
+def _as_sent(payload: object, job_type: JobType | None, declared: Mapping[str, Any]) -> object:
+    """With its files as a job of the type would be sent."""
+    seconds = job_type.max_runtime_ms / 1_000 if job_type else 0.0
+    sent = inputs.as_sent(payload, seconds, wants_addresses(declared))
+    if why := inputs.unsendable(sent):
+        hint = "; set PUBLIC_URL" if why[0] == inputs.NO_ADDRESS else ""
+        raise CommandError(f"--submit: {why[1]}{hint}")
+    return sent
 
 
 def _payload(text: str) -> object:

@@ -55,7 +55,7 @@ FAULTS = [
     Fault(
         "cancelled, its name unknown",
         "The answer to the submit was lost, so nobody knows what to cancel.",
-        sync=(done(ANSWER), cancelled(CANCEL), cancelled(MAX_RUNTIME, effects=1)),
+        sync=(cancelled(MAX_RUNTIME, effects=1), cancelled(CANCEL), cancelled(MAX_RUNTIME, effects=1)),
         poll=(cancelled(CANCEL), cancelled(CANCEL), cancelled(MAX_RUNTIME, effects=1)),
         callback=(cancelled(CANCEL_OR_TOLD), cancelled(CANCEL_OR_TOLD), done(POLL)),
         sim={"accept_then_drop": True},
