@@ -91,7 +91,7 @@ def test_a_result_that_is_being_fetched_is_not_overdue() -> None:
         factories.dispatch(job), Outcome(over=True, verdict="succeeded", files={"file": "https://a.example/b"})
     )
     db.let_time_pass(600)
-    assert "1 results to fetch" in of_processes.sweep().found, "nobody takes it up"
+    assert "results to fetch: 1" in of_processes.sweep().found, "nobody takes it up"
     assert len(fetching.take([job.id], 1)) == 1
     found = of_processes.sweep().found
     assert "attempts that ended" not in found
