@@ -1,10 +1,10 @@
 """Job types, jobs, their attempts and history in the admin: to look at and to find."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import admin
@@ -14,14 +14,23 @@ from django.utils.html import format_html
 
 from credits.models import Hold
 from credits.pricing import short_text
+from jobs import outlook
 from jobs.affording import in_words
 from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, LateCompletion, Line
 from jobs.queries import affording
-from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
-from statemachine.admin import ReadOnlyAdmin, states_filter, words_of
+from jobs.queries.under_way import under_way, whole_errors
+from jobs.states import ATTEMPT_PHASES, JOB, UNKNOWN, VERDICTS
+from jobs.verdicts import UPSTREAM_REFUSED
+from statemachine.admin import ReadOnlyAdmin, in_few_words, states_filter, words_of
 from tenants.models import Tenant
 
+if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
+else:
+    from unfold.views import ChangeList
+
 MOST_SHOWN = 4_000  # characters of a payload or a result
+MOST_IN_LIST = 90  # characters of a reason
 
 
 @admin.register(JobType)
@@ -34,6 +43,7 @@ class JobTypeAdmin(ReadOnlyAdmin):
     ordering = ["name"]
 
 
+_UNKNOWN = Attempt.objects.filter(ended_at__isnull=True, verdict=UNKNOWN).values("job_id")
 _ATTENTION = Hold.objects.filter(review__needs_attention_since__isnull=False, status=Hold.Status.OPEN).values("job_id")
 # What an operator looks for first: as it stands in an address, its title, which jobs it is.
 ONLY = (
@@ -41,6 +51,7 @@ ONLY = (
     ("waiting", "waiting", Q(state=JOB.first)),
     ("unaffordable", "waits for upstream credits", Q(state=JOB.first, unaffordable=True)),
     ("running", "running", Q(state__in=("assigned", "processing"))),
+    ("unknown", "outcome unknown", Q(pk__in=_UNKNOWN)),
     ("flagged", "flagged", ~Q(flagged="")),
     ("attention", "needs attention", Q(pk__in=_ATTENTION)),
 )
@@ -58,10 +69,22 @@ class Only(admin.SimpleListFilter):
         return queryset.filter(next((jobs for value, _, jobs in ONLY if value == self.value()), Q()))
 
 
+class JobList(ChangeList):
+    """Each job with why it stands so, `why`: asked for at once for all of a page."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        jobs: list[Any] = list(self.result_list)
+        words = _why(jobs)
+        for job in jobs:
+            job.why = words[job.pk]
+        self.result_list = jobs
+
+
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = ["id", "tenant", "type", "state", "run", "attempts", "price_in_credits", "charged_credits",
-                    "created_at"]  # fmt: skip
+    list_display = ["id", "tenant", "type", "state", "why_in_list", "run", "attempts", "price_in_credits",
+                    "charged_credits", "created_at"]  # fmt: skip
     list_select_related = ["tenant", "type"]
     list_filter = [Only, states_filter("state", JOB.states), "type", "pool"]
     search_fields = ["id"]
@@ -73,21 +96,16 @@ class JobAdmin(ReadOnlyAdmin):
     main_fields = ["tenant", "type", "state", "run", "why_words", "price_in_credits", "charged_credits"]
     ordering = ["-id"]
 
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
-        """Why it stands so comes after the state; each pool's richest account is asked for once per page."""
-        richest = cache(affording.richest)
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:  # noqa: ARG002  Django's signature
+        return JobList
 
-        @admin.display(description="why")
-        def why(job: Job) -> str:
-            return _error(job)[:60] or _waits(job, richest)
-
-        shown = list(super().get_list_display(request))
-        after = shown.index("state") + 1
-        return [*shown[:after], why, *shown[after:]]
+    @admin.display(description="why")
+    def why_in_list(self, job: Any) -> str:
+        return in_few_words(job.why, MOST_IN_LIST)
 
     @admin.display(description="why")
     def why_words(self, job: Job) -> str:
-        return _error(job) or _waits(job, affording.richest) or "–"
+        return _why([job])[job.pk] or "–"
 
     @admin.display(description="price", ordering="price")
     def price_in_credits(self, job: Job) -> str:
@@ -126,11 +144,20 @@ def _begin(value: Any) -> str:
     return format_html('<pre class="berth-pre">{}{}</pre>', text[:MOST_SHOWN], more)
 
 
-def _error(job: Job) -> str:
-    if not job.error:
-        return ""
-    message = job.error.get("message") or ""
-    return f"{job.error['code']}: {message}" if message else str(job.error["code"])
+def _why(jobs: Sequence[Job]) -> dict[UUID, str]:
+    """By job, why it stands so: its error, what it waits for, or how far the upstream is with it. For operators."""
+    flights = under_way([job.pk for job in jobs if job.state == "processing"])
+    refused = whole_errors([job.pk for job in jobs if job.error and job.error["code"] == UPSTREAM_REFUSED])
+    richest = cache(affording.richest)  # asked for once per pool
+    return {
+        job.pk: _error(refused.get(job.pk) or job.error)
+        or (outlook.in_short(flights[job.pk]) if job.pk in flights else _waits(job, richest))
+        for job in jobs
+    }
+
+
+def _error(error: Mapping[str, Any] | None) -> str:
+    return ": ".join(filter(None, (error["code"], error.get("message")))) if error else ""
 
 
 def _waits(job: Job, richest: Callable[[int], int | None]) -> str:

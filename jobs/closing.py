@@ -14,7 +14,7 @@ from jobs import health, journal, turns
 from jobs.models import Job
 from jobs.queries import endings
 from jobs.states import JOB, NOT_EXECUTED
-from jobs.verdicts import Decision, decide, for_tenants
+from jobs.verdicts import Decision, decide, told
 from statemachine.machine import Moved
 from statemachine.sql import Row
 from upstream.expressions import SETTLE_NAMES, ExpressionError, compile_expression
@@ -130,16 +130,9 @@ def _complete(cases: list[Row]) -> int:
 
 def _give_back(verb: str, cases: list[tuple[Row, Decision]]) -> int:
     ledger.release([(case["id"], case["run"]) for case, decision in cases], verb)
-    errors = {
-        case["id"]: {
-            "code": decision.code,
-            "message": for_tenants(decision.code, decision.message, case["error_class"] if verb == "fail" else ""),
-            "retryable": decision.retryable,
-        }
-        for case, decision in cases
-    }
+    errors = {case["id"]: told(case, decision) for case, decision in cases}
     if verb == "fail":
-        journal.failed([case for case, _ in cases], errors)
+        journal.failed([case for case, _ in cases], {case["id"]: {"code": decision.code} for case, decision in cases})
     rows = [{"id": case["id"], "error": errors[case["id"]], "tries": case["tries"] + 1} for case, _ in cases]
     return _tell(JOB.take(verb, rows, columns=_TERMINAL), [case for case, _ in cases], errors)
 
@@ -179,8 +172,8 @@ def _spent(case: Row) -> tuple[int, str]:
     expected, reported = int(case["cost"]), case["reported_cost"]
     if reported is not None:
         if reported > _most(expected):
-            told = pricing.decimal_text(reported), pricing.decimal_text(expected)
-            return expected, f"absurd cost: {told[0]} where {told[1]} were expected of the account"
+            texts = pricing.decimal_text(reported), pricing.decimal_text(expected)
+            return expected, f"absurd cost: {texts[0]} where {texts[1]} were expected of the account"
         return int(reported), ""
     if not case["has_cost"] and case["settle"] and case["units"] is not None:
         # By the type's own price, whatever this tenant pays for it.
@@ -205,8 +198,8 @@ def charge(case: Mapping[str, Any]) -> tuple[int, str]:
     except (ExpressionError, pricing.PriceError) as error:
         return case["price"], f"settle: {error}"[:500]
     if amount > _most(case["price"]):
-        told = pricing.decimal_text(amount), pricing.decimal_text(case["price"])
-        return case["price"], f"absurd usage: {told[0]} for {told[1]} held"
+        texts = pricing.decimal_text(amount), pricing.decimal_text(case["price"])
+        return case["price"], f"absurd usage: {texts[0]} for {texts[1]} held"
     return amount, ""
 
 

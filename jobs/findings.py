@@ -10,7 +10,7 @@ from credits import pricing
 from jobs import inquiry
 from jobs.flight import Flight
 from jobs.states import NOT_EXECUTED, PROVEN, UNKNOWN
-from jobs.verdicts import OPERATOR, UNREADABLE, pause_ms
+from jobs.verdicts import OF_ACCOUNT, OF_ACCOUNTS, OPERATOR, UNREADABLE, pause_ms
 from upstream.calls import Outcome
 
 BUSY_REST_MS = 1_000
@@ -23,13 +23,15 @@ LONGEST_REST_MS = 3_600_000  # an upstream may ask for more; an hour is what we 
 @dataclass(frozen=True)
 class Finding:
     """What is now known of a flight, and from where: its `answer`, a `poll`, `find`, `cancel`, `callback`, or without
-    the upstream: `lost`, `waited`, `operator`. `said` is kept with it.
+    the upstream: `lost`, `waited`, `operator`. `said` is kept with it. `of_account`: its error speaks of our account,
+    though the account is not to be refused for it.
     """
 
     flight: Flight
     outcome: Outcome
     kind: str = "answer"
     said: Mapping[str, Any] = field(default_factory=dict)
+    of_account: bool = False
 
     @classmethod
     def of_answer(cls, flight: Flight, outcome: Outcome) -> "Finding":
@@ -51,14 +53,16 @@ class Finding:
     def still_unknown(cls, flight: Flight) -> "Finding":
         """It was to be looked at, and nothing new can be known before max_runtime has passed."""
         code, message = flight.row["error_code"], flight.row["error_message"]
-        return cls(flight, Outcome(over=False, verdict="unknown", error_code=code, error_message=message), "waited")
+        outcome = Outcome(over=False, verdict="unknown", error_code=code, error_message=message)
+        return cls(flight, outcome, "waited", of_account=flight.row["error_class"] == OF_ACCOUNT)
 
     @classmethod
     def waited_out(cls, flight: Flight) -> "Finding":
         """max_runtime has passed: the session is over, what it did stays unknown."""
         code = flight.row["error_code"] or "outcome_unknown"
         message = flight.row["error_message"] or "max_runtime has passed, and nobody knows what came of it"
-        return cls(flight, Outcome(over=True, verdict="unknown", error_code=code, error_message=message), "waited")
+        outcome = Outcome(over=True, verdict="unknown", error_code=code, error_message=message)
+        return cls(flight, outcome, "waited", of_account=flight.row["error_class"] == OF_ACCOUNT)
 
     @classmethod
     def of_operator(cls, flight: Flight, executed: bool, units: float | None, said: Mapping[str, Any]) -> "Finding":
@@ -136,6 +140,8 @@ class Finding:
         known["error_code"] = known["error_code"][:LONGEST_CODE]
         if self.kind == OPERATOR and self.outcome.verdict == UNKNOWN:
             known["error_class"] = OPERATOR
+        if self.of_account:
+            known["error_class"] = OF_ACCOUNT
         return {"id": self.flight.attempt_id, "fence": self.flight.fence, "reference": reference, **known}
 
     def late(self) -> dict[str, Any]:
@@ -172,6 +178,7 @@ class Finding:
         return {
             **self.named(),
             "asked": self.asked,
+            "error_class": OF_ACCOUNT if self.of_account or self.outcome.error_class in OF_ACCOUNTS else "",
             "error_code": _storable(self.outcome.error_code)[:LONGEST_CODE],
             "error_message": _storable(self.outcome.error_message),
             "age_ms": self.flight.row["age_ms"],

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs import inquiry
-from jobs.states import UNKNOWN
+from jobs.states import ACCEPTED, UNKNOWN
 from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY
 from statemachine.sql import Row
 from upstream.calls import Action
@@ -65,6 +65,11 @@ class Flight:
     def asked_in_vain(self) -> bool:
         """Whether it was asked for after max_runtime, and still nobody knew."""
         return bool(self.row["asked_since"]) and self.row["verdict"] == UNKNOWN
+
+    @property
+    def was_taken(self) -> bool:
+        """Whether the upstream had shown that it took the work, when this row was read."""
+        return self.row["phase"] == ACCEPTED or bool(self.row["reference"]) or self.row["told_at"] is not None
 
     @property
     def repeat(self) -> bool:

@@ -116,9 +116,11 @@ def _is_transient(outcome: Outcome) -> bool:
 
 def _blamed(finding: Finding) -> Finding:
     """A second account refused its job: it is the job's fault."""
-    return replace(finding, outcome=replace(finding.outcome, error_class="rejected"))
+    return replace(finding, outcome=replace(finding.outcome, error_class="rejected"), of_account=True)
 
 
 def _why(outcome: Outcome) -> str:
-    status = "" if outcome.status is None else f"{outcome.status} "
+    """Code and message; the status where the code does not say it already, as `http_401` does."""
+    said = outcome.status is None or str(outcome.status) in outcome.error_code
+    status = "" if said else f"{outcome.status} "
     return f"{status}{outcome.error_code}: {outcome.error_message}".strip(": ")

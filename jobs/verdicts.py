@@ -16,6 +16,12 @@ DEFAULT_RETRY: Mapping[str, Any] = {"attempts": 3, "first_ms": 1000, "factor": 2
 CRASH_BUDGET = 3
 BUSY_PAUSE_MS = 1000
 OPERATOR = "operator"  # the error class of an attempt of which an operator said that nobody will find out
+# The error class of what speaks of our account though the account was not refused: of a job that is at fault, and of
+# what could not be asked for.
+OF_ACCOUNT = "account"
+OF_ACCOUNTS = ("auth", OF_ACCOUNT)  # what the upstream says of our accounts is not its tenants' to read
+UPSTREAM_REFUSED = "upstream_refused"
+REFUSED_TEXT = "the upstream refused the account that the job ran with"
 UNREADABLE = "credential"  # the error code where a stored credential cannot be opened here: not the account's fault
 # What tenants are told of errors that are ours alone: the whole text, which names hosts, expressions or accounts, is for
 # operators, at the attempt.
@@ -24,7 +30,6 @@ TOLD: Mapping[str, str] = {
     "mapping_error": "the call could not be made of this job, or its answer could not be read",
     UNREADABLE: "no account of the upstream could be used",
 }
-REFUSED_TOLD = "the upstream refused the account, not the job"
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 
 
@@ -51,7 +56,7 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
         return Decision("fail", "outcome_unknown")
     if case["crashes"] >= CRASH_BUDGET:
         return Decision("fail", "crash_budget", f"its worker was lost {case['crashes']} times")
-    if case["verdict"] == NOT_EXECUTED and case["error_class"] == "rejected":
+    if case["verdict"] == NOT_EXECUTED and case["error_class"] in ("rejected", OF_ACCOUNT):
         return Decision("fail", code or "rejected", message)
     if case["verdict"] == NOT_EXECUTED and code in NEVER_SENT:
         return Decision("retry", code, message, counted=False)
@@ -72,9 +77,20 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))
 
 
-def for_tenants(code: str, message: str, error_class: str = "") -> str:
-    """The text of an error as its tenant reads it."""
-    return TOLD.get(code) or (REFUSED_TOLD if error_class == "auth" else message)
+def for_tenants(code: str, message: str, error_class: str) -> tuple[str, str]:
+    """Code and text of an error as tenants read it: what speaks of our accounts, hosts or expressions is not in it."""
+    if code in TOLD:
+        return code, TOLD[code]
+    if error_class in OF_ACCOUNTS:
+        return (code if code == "outcome_unknown" else UPSTREAM_REFUSED), REFUSED_TEXT
+    return code, message
+
+
+def told(case: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+    """The error of the job as its tenant reads it: code, message, retryable."""
+    error_class = case["error_class"] if decision.message == case["error_message"] else ""
+    code, message = for_tenants(decision.code, decision.message, error_class)
+    return {"code": code, "message": message, "retryable": decision.retryable}
 
 
 def pause_ms(policy: Mapping[str, Any], tries: int) -> int:

@@ -6,9 +6,12 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from pool.judging import REFUSED
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from pool.states import RESOURCE
-from statemachine.admin import ReadOnlyAdmin, states_filter
+from statemachine.admin import ReadOnlyAdmin, in_few_words, states_filter
+
+MOST_OF_REASON = 80  # characters
 
 
 @admin.register(Pool)
@@ -36,12 +39,20 @@ class UpstreamAccountAdmin(ReadOnlyAdmin):
 
     @admin.display(description="where they stand")
     def standing(self, account: UpstreamAccount) -> str:
-        """How many of its sessions are in which state; those that take no job are told apart."""
-        states = Counter(
-            session.state + ("" if session.accepting or session.state == "offline" else ", draining")
-            for session in account.resources.all()
-        )
+        """How many of its sessions are in which state, and why; those that take no job are told apart."""
+        states = Counter(_stands(session) for session in account.resources.all())
         return "; ".join(f"{number} {state}" for state, number in sorted(states.items()))
+
+
+def _stands(session: Resource) -> str:
+    """The reason is cut where its explanation begins: the whole is told at the session and the account."""
+    draining = "" if session.accepting or session.state == "offline" else ", draining"
+    if session.refused:
+        code = session.note.removeprefix(REFUSED).partition(": ")[0]
+        return f"{session.state}{draining}: refused by the upstream{f' ({code})' if code else ''}"
+    out = session.state in ("offline", "cooldown")
+    why = (out and session.reason) or (session.note if out or draining else "")
+    return f"{session.state}{draining}{f': {in_few_words(why, MOST_OF_REASON)}' if why else ''}"
 
 
 @admin.register(Resource)

@@ -14,6 +14,7 @@ FEWEST_ACCOUNTS = 3  # with a common cause; where there are only two, both
 # A success counts by when it ended, but no more than this after it was sent: a long one says nothing of who is refused now.
 SPEAKS_FOR = timedelta(seconds=2)
 LONGEST_WHY = 200
+REFUSED = "refused by the upstream, not taken out by an operator: "  # begins the note of such sessions
 
 Kind = Literal["busy", "transient", "refused", "answered", "well"]
 GoesOn = Callable[[int, datetime, bool], bool]
@@ -220,7 +221,7 @@ class Judge:
         # The job that may still turn out to be at fault; none where a second tenant was refused too.
         row["refused_job"] = None if by_another else sign.job_id
         row["refused_tenant"] = row["refused_tenant"] if by_another else sign.tenant_id
-        note = f"refused by the upstream, not taken out by an operator: {sign.why}"[:LONGEST_WHY]
+        note = f"{REFUSED}{sign.why}"[:LONGEST_WHY]
         self.done.refused[sign.account_id] = note
         self._tell(row, note)
 

@@ -144,6 +144,14 @@ def words_of(search_term: str) -> list[str]:
     return [word[:LONGEST_WORD] for word in search_term.split()[:MOST_WORDS] if "\0" not in word]
 
 
+def in_few_words(text: str, most: int) -> str:
+    """Its beginning, cut between two words where it can be, with an ellipsis; whole where it has `most` characters."""
+    if len(text) <= most:
+        return text
+    between = text.rfind(" ", most // 3, most)
+    return f"{text[: between if between > 0 else most - 1]}…"
+
+
 def states_filter(field: str, states: Iterable[str]) -> type[admin.SimpleListFilter]:
     """A filter by one of a few known values: Django's own would ask the table for those that are in it, each time."""
 

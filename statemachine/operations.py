@@ -13,6 +13,7 @@ from django import forms
 from django.db.models import Model
 from django.db.models.expressions import BaseExpression
 
+LONG_WORD, LONG_TEXT = 30, 60  # characters: of an id, of a sentence
 MOST_ROWS = 100  # of one operation: a larger set is done in several
 
 
@@ -86,9 +87,11 @@ class Section:
     empty: str = "None."
     links: Sequence[Link] = ()
 
-    def rows(self) -> list[list[tuple[str, Any]]]:
-        """Each row as (column, cell)."""
-        return [list(zip(self.columns, row, strict=True)) for row in self.cells]
+    def rows(self) -> list[list[tuple[str, Any, str]]]:
+        """Each row as (column, cell, its class): what is long may be broken, what is short stays whole."""
+        return [
+            [(name, cell, _class(cell)) for name, cell in zip(self.columns, row, strict=True)] for row in self.cells
+        ]
 
 
 @dataclass(frozen=True)
@@ -138,3 +141,12 @@ def operations_of(model: type[Model]) -> Sequence[Operation]:
 def sections_of(row: Model, may_see: Callable[[type[Model]], bool]) -> list[Section]:
     """What is told of `row` to one who may see the models that `may_see` says."""
     return [section(row) for section, model in _sections[type(row)] if may_see(model)]
+
+
+def _class(cell: Any) -> str:
+    text = cell.text if isinstance(cell, Link) else str(cell)
+    if any(len(word) > LONG_WORD for word in text.split()):
+        return "berth-breaks"
+    if len(text.split()) == 1:
+        return "berth-word"
+    return "berth-long" if len(text) > LONG_TEXT else ""

@@ -4,7 +4,7 @@ from django.db.models import F, OuterRef, Q, Subquery, TextField, Value
 from django.db.models.functions import Cast, Concat
 
 from broker_project.control.account_money import stands
-from broker_project.control.words import link_to, list_of, moment
+from broker_project.control.words import link_to, list_of, moment, several
 from credits.models import Account, Balance, Hold, Reading
 from credits.models.accounts import resource_ledger
 from credits.owners import Owners
@@ -12,11 +12,19 @@ from credits.pricing import short_text
 from jobs.models import Job
 from jobs.queries.balances import standing
 from jobs.queries.health_of_accounts import in_trouble
+from pool.judging import REFUSED
 from pool.models import UpstreamAccount
+from pool.queries.sessions import refused_since
 from statemachine.operations import Column, Section
+from statemachine.sql import Row
 
 MOST = 50  # rows of one section
 MOST_READINGS = 10
+_PROBE = "Nothing: one session comes back first, as a probe. End the rest if it works again."
+_ADVICE = (
+    "Apply a file with a credential that works: the sessions come back by themselves. Enable only when the same "
+    "credential works again, for instance because the provider was paid."
+)
 
 
 def credits_of_account(account: UpstreamAccount) -> Section:
@@ -44,19 +52,27 @@ def credits_of_account(account: UpstreamAccount) -> Section:
 
 
 def health_of_account(account: UpstreamAccount) -> Section:
-    """What is held against it, and why; nothing where it never failed."""
-    columns = ["Failures in a row", "Quarantines in a row", "At rest until", "Why", "Refused"]
-    cells = [
-        [
-            str(row["failures"] or 0),
-            str(row["level"] or 0),
-            moment(row["open_until"]),
-            row["why"] or "–",
-            row["note"] or "–",
-        ]
-        for row in in_trouble(account.pk)
-    ]
+    """What is held against it: since when, until when, why, and what to do; nothing where it never failed."""
+    columns = ["What", "Since", "Until", "Why", "What to do"]
+    cells = [line for row in in_trouble(account.pk) for line in _troubles(row)]
     return Section("Health", columns, cells, "It has not failed.")
+
+
+def _troubles(row: Row) -> list[list[str]]:
+    """A line for each thing that is held against an account (a row of `in_trouble`)."""
+    lines = []
+    if row["refused"]:
+        what = f"refused by the upstream; {several(row['refused'], 'session')} of it stay offline"
+        since, why = moment(refused_since(row["account_id"])), row["note"].removeprefix(REFUSED)
+        lines.append([what, since, "an operator acts", why, _ADVICE])
+    if row["is_open"]:
+        times = "" if row["level"] < 2 else f" (rest {row['level']} in a row)"
+        since, until = moment(row["failed_at"]), moment(row["open_until"])
+        lines.append([f"at rest after failures{times}", since, until, row["why"] or "–", _PROBE])
+    elif row["failures"]:
+        what = f"{several(row['failures'], 'failure')} in a row, the last"
+        lines.append([what, moment(row["failed_at"]), "it succeeds", row["why"] or "–", "Nothing."])
+    return lines
 
 
 def accounts_of_job(job: Job) -> Section:

@@ -8,8 +8,10 @@ from unfold.widgets import UnfoldAdminDecimalFieldWidget, UnfoldAdminSelectWidge
 
 from broker_project.control.jobs import JobOperation
 from credits.pricing import short_text
-from jobs import decisions
+from jobs import decisions, outlook
 from jobs.models import Job
+from jobs.queries.under_way import under_way
+from jobs.states import UNKNOWN
 from statemachine.operations import Effect, Refused
 
 EXECUTED, GIVE_BACK = "executed", "give_back"
@@ -45,7 +47,9 @@ class Decide(JobOperation):
     name, title, icon, form = "decide", "Decide the outcome", "gavel", WhatIsKnown
     says = (
         "The outcome is taken from you instead of the upstream, and its session is declared over: the next job gets it. "
-        "Make sure that it is over. A success that surfaces after giving back is booked as our loss."
+        "Make sure that it is over. A success that surfaces after giving back is booked as our loss. "
+        "Waiting suffices where the upstream can still be asked, or max_runtime ends it in time: the effect says what comes "
+        "of it by itself."
     )
 
     def concerns(self, row: Job) -> bool:
@@ -72,7 +76,7 @@ class Decide(JobOperation):
     def _effect(self, job: Job, data: Mapping[str, Any]) -> Effect:
         if not self.concerns(job):
             return Effect(job, job.state, "", "no outcome of it is unknown, or it is being found out right now")
-        now = f"{job.state}, outcome unknown"
+        now = f"{job.state}, {_standing(job)}"
         if data["outcome"] == EXECUTED:
             charged, owed = decisions.cost(job.pk, data["units"])
             more = f", and {short_text(owed)} are owed" if owed else ""
@@ -80,3 +84,12 @@ class Decide(JobOperation):
             return Effect(job, now, then)
         then = "cancelled" if job.cancel_requested_at else "failed (outcome_unknown)"
         return Effect(job, now, f"{then}; {short_text(job.price)} credits are given back")
+
+
+def _standing(job: Job) -> str:
+    """What is known of it, and what comes of it if nothing is decided."""
+    flight = under_way([job.pk]).get(job.pk)
+    if flight is None:
+        return "outcome unknown"
+    known = "outcome unknown" if flight.row["verdict"] == UNKNOWN else "overdue at the upstream"
+    return f"{known}. If you only wait: {outlook.by_itself(flight)}"

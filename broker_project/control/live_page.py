@@ -32,6 +32,7 @@ def _cell(session: Row) -> dict[str, Any]:
     return {
         "id": session["id"],
         "account": session["account"],
+        "account_id": session["account_id"],
         "name": f"{session['account']} #{session['number']}",
         "state": session["state"],
         "accepting": session["accepting"],

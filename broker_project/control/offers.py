@@ -34,6 +34,7 @@ def make() -> None:
 
     tell(
         Job,
+        (stories.outlook_of, Attempt),
         (stories.attempts_of, Attempt),
         (money_stories.money_of_job, Hold),
         (account_stories.accounts_of_job, Hold),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 
 from broker_project.control.words import several
 from pool import transitions
+from pool.judging import REFUSED
 from pool.models import Resource
 from statemachine.operations import Effect, Operation, Refused
 
@@ -159,6 +161,17 @@ class Enable(SessionsOperation):
         may_accept = session.number <= session.account.sessions
         rests = session.rest_until is not None or session.broken_until is not None
         return session.disabled or rests or session.accepting != may_accept
+
+    def _effect(self, row: Any, found: Sequence[Resource], data: Mapping[str, Any]) -> Effect:
+        """A new credential puts refused sessions back by itself: those that are still out have the one that was refused."""
+        effect = super()._effect(row, found, data)
+        refused = [session for session in found if session.refused]
+        if not refused:
+            return effect
+        reasons = sorted({session.note.removeprefix(REFUSED) for session in refused})
+        which = "one" if len(refused) == len(found) else f"one of {several(len(refused), 'session')}"
+        same = f"The credential, {which} that the upstream refused ({'; '.join(reasons)}), is still the same"
+        return replace(effect, then=f"{effect.then}. {same}: it is refused again unless it works now.")
 
 
 def all_of(of: Callable[[Any], Any]) -> list[Operation]:

@@ -7,11 +7,14 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 
-from broker_project.control.words import link_to, list_of, several
+from broker_project.control.words import lines_of, link_to, list_of, several
 from broker_project.control.words import moment as _time
 from credits.models import Account, Balance, Transfer
 from credits.pricing import short_text
+from jobs import decisions, outlook
+from jobs.flight import Flight
 from jobs.models import Attempt, Evidence, Job, JobMove
+from jobs.queries.under_way import under_way
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import Link, Section
 from tenants.models import ApiKey, Tenant
@@ -44,18 +47,30 @@ def attempts_of(job: Job) -> Section:
     rows = Attempt.objects.filter(job=job).select_related("resource__account__pool").order_by("-number")[:MOST]
     cells = [
         [link_to(row, f"{row.number} (run {row.run})"), link_to(row.resource), row.phase, row.verdict or "–",
-         row.error_code or "–", row.reference or "–", _time(row.called_at), _time(row.ended_at)]
+         _error(row), row.reference or "–", _time(row.called_at), _time(row.ended_at)]
         for row in rows
     ]  # fmt: skip
     columns = ["Attempt", "Session", "Phase", "Verdict", "Error", "Upstream's reference", "Called", "Ended"]
     return Section(_bounded("Attempts", cells), columns, cells, "None yet.", _flower(job))
 
 
+def outlook_of(job: Job) -> Section:
+    """What is known of it at the upstream, how that is found out, and what comes of it by itself."""
+    flight = under_way([job.pk]).get(job.pk) if job.state == "processing" else None
+    title = "At the upstream: what is known, and what comes next by itself"
+    if flight is None:
+        return Section(title, [], [], "Nothing is there now.")
+    more = "More in docs/operations.md: A job that is being found out."
+    return Section(
+        title, ["What", "How it stands"], [*outlook.in_full(flight), ("What to do", f"{_todo(flight)} {more}")]
+    )
+
+
 def evidence_of(attempt: Attempt) -> Section:
     """What was learned of it, from whomever and however late."""
     rows = Evidence.objects.filter(attempt=attempt).order_by("-id")[:MOST]
     return Section("Evidence", ["When", "Kind", "Fence", "Content"],
-                   [[_time(row.at), row.kind, row.fence, row.content] for row in rows])  # fmt: skip
+                   [[_time(row.at), row.kind, row.fence, lines_of(row.content)] for row in rows])  # fmt: skip
 
 
 def wallet_of(tenant: Tenant) -> Section:
@@ -142,7 +157,7 @@ def _sessions(rows: Any) -> Section:
             row.state,
             "yes" if row.accepting and not row.disabled else "no",
             _time(row.available_at),
-            row.reason or row.note or "–",
+            "the account is refused: see Health" if row.refused else row.reason or row.note or "–",
         ]
         for row in rows
     ]
@@ -155,6 +170,19 @@ def _moves(rows: Any) -> Section:
         for row in rows.order_by("-id")[:MOST]
     ]
     return Section(_bounded("History", cells), ["When", "From", "To", "Cause", "Actor"], cells)
+
+
+def _todo(flight: Flight) -> str:
+    """Whether waiting suffices."""
+    if not decisions.mark(flight.job_id):
+        return "Nothing: waiting suffices."
+    if flight.waited_out and flight.was_taken:
+        return "Ask the provider. It goes on being asked for; Decide the outcome ends it with what you found out."
+    return "Nothing: waiting suffices. Decide the outcome only if you know more than the upstream tells."
+
+
+def _error(attempt: Attempt) -> str:
+    return ": ".join(filter(None, (attempt.error_code, attempt.error_message))) or "–"
 
 
 def _bounded(title: str, cells: list[Any]) -> str:

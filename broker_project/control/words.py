@@ -1,5 +1,7 @@
 """How the pages say places and numbers."""
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -25,6 +27,14 @@ def list_of(model: type[Model], text: str, **filters: Any) -> Link:
 def several(number: int, noun: str) -> str:
     """`1 session`, `3 sessions`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def lines_of(content: Mapping[str, Any]) -> str:
+    """A line for each member: `name: value`, what is no text as JSON."""
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in content.items()
+    )
 
 
 def moment(at: datetime | None) -> str:

@@ -43,7 +43,8 @@ class Submission(s.Serializer[Any]):
 
 
 class JobError(s.Serializer[Any]):
-    code = s.CharField()
+    code = s.CharField(help_text="upstream_refused: it refused the account that the job ran with; what it said of that "
+                       "account is not shown.")  # fmt: skip
     message = s.CharField(allow_blank=True)
     retryable = s.BooleanField()
 
@@ -88,8 +89,9 @@ class JobDocument(s.Serializer[Any]):
     attempts = s.IntegerField(help_text="Tries that count against max_attempts, in this run, the one under way included: "
                               "one that the upstream was too busy for does not count.")  # fmt: skip
     created_at = s.DateTimeField()
-    assigned_at = s.DateTimeField(allow_null=True)
-    started_at = s.DateTimeField(allow_null=True)
+    assigned_at = s.DateTimeField(allow_null=True, help_text="When the last try was given a session.")
+    started_at = s.DateTimeField(allow_null=True, help_text="When the upstream was first called in this run: of its first "
+                                 "try. After a retry it is before assigned_at.")  # fmt: skip
     finished_at = s.DateTimeField(allow_null=True)
     metadata = JsonObject()
     urls = Urls()
@@ -129,7 +131,7 @@ class Moves(s.Serializer[Any]):
 
 
 class AttemptError(s.Serializer[Any]):
-    code = s.CharField()
+    code = s.CharField(help_text="upstream_refused: as of a job.")
     message = s.CharField(allow_blank=True)
 
 

@@ -224,7 +224,9 @@ def _actor(name: str) -> str:
 
 
 def _attempt(row: Row) -> dict[str, Any]:
-    code = row["error_code"]
-    error = {"code": code, "message": for_tenants(code, row["error_message"], row["error_class"])} if code else None
+    error = None
+    if row["error_code"]:
+        code, message = for_tenants(row["error_code"], row["error_message"], row["error_class"])
+        error = {"code": code, "message": message}
     shown = ("number", "run", "phase", "opened_at", "called_at", "ended_at")
     return {**{name: row[name] for name in shown}, "verdict": row["verdict"] or None, "error": error}

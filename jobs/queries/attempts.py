@@ -79,14 +79,15 @@ WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.look_at"""
 
 _DOUBT = f"""
-UPDATE jobs_attempt a SET verdict = '{UNKNOWN}', lease_until = NULL, holder = '', error_class = '',
+UPDATE jobs_attempt a SET verdict = '{UNKNOWN}', lease_until = NULL, holder = '',
+       error_class = v.error_class,
        asked_at = CASE WHEN v.asked THEN clock_timestamp() ELSE a.asked_at END,
        asks_failed = CASE WHEN v.asked THEN a.asks_failed + 1 ELSE a.asks_failed END,
        error_code = v.error_code, error_message = v.error_message,
        look_at = CASE WHEN a.reference <> '' AND {_TOLD_SINCE} THEN clock_timestamp()
                       WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.max_runtime_ms / 1000.0)
                       ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
-FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, asked boolean, error_code text,
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, asked boolean, error_class text, error_code text,
      error_message text, age_ms double precision, pause_ms bigint, max_runtime_ms bigint)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
 RETURNING a.id, a.job_id, a.look_at"""

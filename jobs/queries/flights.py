@@ -7,10 +7,10 @@ from jobs.flight import Flight
 from jobs.states import ACCEPTED, CALLING, UNKNOWN
 from statemachine.sql import fetch
 
-_OVERDUE = "a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0)"
+OVERDUE = "a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0)"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
-       a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,
+       a.error_class, a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,
        j.cancel_requested_at IS NOT NULL AS cancel_wanted,
        a.account_id, a.lease_until, a.ended_at,
        {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
@@ -33,7 +33,7 @@ WHERE {where} ORDER BY a.id {lock}"""
 _LOCKED = "FOR NO KEY UPDATE OF a"
 # Whose outcome nobody is about to learn: unknown, or going on for longer than the upstream was to allow.
 UNDECIDED = f"""a.lease_until IS NULL
-    AND (a.verdict = '{UNKNOWN}' OR a.phase = '{ACCEPTED}' AND {_OVERDUE} <= clock_timestamp())"""
+    AND (a.verdict = '{UNKNOWN}' OR a.phase = '{ACCEPTED}' AND {OVERDUE} <= clock_timestamp())"""
 
 
 def opened(attempt_ids: Sequence[int]) -> list[Flight]:
@@ -79,5 +79,5 @@ def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:
 
 
 def _flights(where: str, ids: list[int] | list[UUID], lock: str, beside: str = "") -> list[Flight]:
-    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=_OVERDUE, beside=beside), [ids])
+    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=OVERDUE, beside=beside), [ids])
     return [Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row) for row in rows]

@@ -36,7 +36,7 @@ OR %(under_way)s AND EXISTS (
 _IN_TROUBLE = """
 SELECT p.id AS pool_id, p.name AS pool, a.id AS account_id, a.name AS account, h.failures, h.level, h.why,
        h.open_until, h.open_until > clock_timestamp() AS quarantined, h.open_until IS NOT NULL AS is_open,
-       COALESCE(r.refused, 0) AS refused, COALESCE(r.note, '') AS note
+       h.failed_at, COALESCE(r.refused, 0) AS refused, COALESCE(r.note, '') AS note
 FROM pool_upstreamaccount a JOIN pool_pool p ON p.id = a.pool_id
 LEFT JOIN pool_accounthealth h ON h.account_id = a.id
 LEFT JOIN (SELECT account_id, count(*) AS refused, max(note) AS note FROM pool_resource WHERE refused
@@ -74,7 +74,7 @@ def goes_on(pool_id: int, since: datetime, under_way: bool, speaks_seconds: floa
 
 def in_trouble(account_id: int | None = None) -> list[Row]:
     """Accounts that failed or were refused lately (or this one): failures, why, open_until, is_open (quarantined, or only
-    its probe may run), quarantined (now), refused (sessions), note.
+    its probe may run), quarantined (now), failed_at, refused (sessions), note.
     """
     return fetch(_IN_TROUBLE, {"account": account_id})
 

@@ -69,7 +69,8 @@ SELECT j.pool_id, count(*) AS jobs FROM credits_holdreview r
 JOIN credits_hold h ON h.id = r.hold_id AND h.status = 'open' JOIN jobs_job j ON j.id = h.job_id
 WHERE r.needs_attention_since IS NOT NULL GROUP BY j.pool_id"""
 _EACH_SESSION = """
-SELECT r.id, r.pool_id, a.name AS account, r.number, r.state, r.accepting, r.available_at, r.reason,
+SELECT r.id, r.pool_id, r.account_id, a.name AS account, r.number, r.state, r.accepting, r.available_at,
+       COALESCE(NULLIF(CASE WHEN r.state IN ('offline', 'cooldown') THEN r.reason END, ''), r.note) AS reason,
        CASE WHEN r.state IN ('reserved', 'busy') THEN r.job_id END AS job_id
 FROM pool_resource r JOIN pool_upstreamaccount a ON a.id = r.account_id
 WHERE r.pool_id = ANY(%s) ORDER BY a.name, r.number, r.id LIMIT %s"""
@@ -131,8 +132,8 @@ def by_pool() -> list[Row]:
 
 
 def sessions(pool_ids: Sequence[int], limit: int) -> list[Row]:
-    """One row per session by account and number: id, pool_id, account, number, state, accepting, job_id (of the job that
-    has it now), available_at, reason. At most `limit`.
+    """One row per session by account and number: id, pool_id, account_id, account, number, state, accepting, job_id (of
+    the job that has it now), available_at, reason (why it rests, is offline, or will be). At most `limit`.
     """
     return fetch(_EACH_SESSION, [list(pool_ids), limit])
 

@@ -6,6 +6,7 @@ an operator (`rest_until`), the upstream or its reuse gap (`asked_until`), the b
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from statemachine.sql import Row, fetch
 
@@ -120,3 +121,15 @@ def rest_on(resource_ids: Sequence[int]) -> None:
         FROM locked l WHERE r.id = l.id AND r.state = 'cooldown' AND r.available_at <> {wanted}""",
         {"ids": list(resource_ids)},
     )
+
+
+def refused_since(account_id: int) -> datetime | None:
+    """When the first of the account's sessions went offline that its upstream refused; None: none has yet, all run."""
+    (row,) = fetch(
+        """SELECT min(m.at) AS since FROM pool_resource r CROSS JOIN LATERAL (
+               SELECT at FROM pool_resourcemove WHERE subject_id = r.id ORDER BY id DESC LIMIT 1) m
+           WHERE r.account_id = %s AND r.refused AND r.state = 'offline'""",
+        [account_id],
+    )
+    since: datetime | None = row["since"]
+    return since

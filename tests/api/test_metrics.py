@@ -185,7 +185,7 @@ def test_each_session_is_shown_in_order_with_the_job_it_has() -> None:
     assert [(row["account"], row["number"]) for row in rows] == [("acct-001", 1), ("acct-001", 2), ("acct-002", 1)]
     assert [(row["state"], row["job_id"]) for row in rows] == [("busy", job.pk), *[("available", None)] * 2]
     assert set(rows[0]) == {
-        "id", "pool_id", "account", "number", "state", "accepting", "job_id", "available_at", "reason"
+        "id", "pool_id", "account_id", "account", "number", "state", "accepting", "job_id", "available_at", "reason"
     }  # fmt: skip
     assert occupancy.sessions([], 3) == []
 

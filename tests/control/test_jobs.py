@@ -1,15 +1,17 @@
 """Jobs in an operator's hands: run again, cancelled, put aside, each with its effect before and its actor in the history."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from django.contrib.admin.models import LogEntry
 
 from jobs import transitions
 from jobs.models import Attempt, Job, JobMove
+from statemachine.admin import in_few_words
 from tests import factories
 from tests.control.conftest import Operator
-from tests.factories import MICRO, money
+from tests.factories import MICRO, REJECTED, attempt_of, money
 
 pytestmark = pytest.mark.django_db
 
@@ -132,6 +134,31 @@ def test_too_many_at_once_are_refused(operator: Operator) -> None:
     chosen = {"action": "cancel", "_selected_action": [str(job.pk) for job in jobs]}
     response = operator.client.post("/admin/jobs/job/", chosen, follow=True)
     assert "At most 100 rows at once" in response.content.decode()
+
+
+def test_a_long_reason_is_cut_between_words_with_an_ellipsis(operator: Operator) -> None:
+    job = factories.at("assigned")
+    said = "the prompt asks for something that no style of this provider can draw, in any of its many versions"
+    factories.end(job, replace(REJECTED, error_message=said))
+    assert "style of this provider can draw, in any…" in operator.listed(Job, only="dead_letters")
+    assert said in operator.page(job)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [("short", "short"), ("ten letter", "ten letter"), ("some words more", "some…"), ("x" * 20, "x" * 9 + "…")],
+)
+def test_a_text_is_cut_to_a_length(text: str, cut: str) -> None:
+    assert in_few_words(text, 10) == cut
+
+
+def test_evidence_is_told_in_lines_and_not_as_python(operator: Operator) -> None:
+    job = factories.at("failed")
+    page = operator.page(attempt_of(job))
+    assert "verdict: not_executed" in page
+    assert "error_code: bad_prompt" in page
+    assert "over: true" in page
+    assert "{'" not in page
 
 
 @pytest.mark.parametrize("ids", ["", "no-id", "01900000-0000-7000-8000-000000000000", "%00"])

@@ -1,13 +1,16 @@
 """Every page of the admin answers, and says nothing that it must not."""
 
 from collections.abc import Callable
+from uuid import uuid4
 
 import pytest
 from django.contrib import admin
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
+from files.models import File, Usage
 from tests import factories
 from tests.control.conftest import Operator
 
@@ -43,7 +46,9 @@ def test_the_numbers_of_the_live_page(operator: Operator) -> None:
     job = factories.at("processing")
     pools = operator.client.get("/admin/live").json()["pools"]
     (pool,) = [pool for pool in pools if pool["id"] == job.pool_id]
-    assert [(cell["state"], cell["job"]) for cell in pool["grid"]] == [("busy", str(job.pk))]
+    session = factories.session_of(job)
+    cells = [(cell["state"], cell["job"], cell["account_id"]) for cell in pool["grid"]]
+    assert cells == [("busy", str(job.pk), session.account_id)]
     assert pool["utilisation"] == 1.0
     for number in (
         "depth",
@@ -77,3 +82,14 @@ def test_the_numbers_and_what_is_told_are_for_those_who_may_see_them(onlooker: C
     assert "posted" not in page
     assert str(job.pk) not in page
     assert looking.open("grant", job.tenant).status_code == 403
+
+
+def test_sizes_of_files_have_readable_units(operator: Operator) -> None:
+    tenant = factories.make_tenant()
+    kept = {"tenant": tenant, "kind": "input", "content_type": "image/png", "expires_at": timezone.now()}
+    file = File.objects.create(id=uuid4(), place="a", size=5_400_000, **kept)
+    Usage.objects.create(tenant=tenant, input_bytes=5_400_000)
+    assert "5.1 MB" in operator.page(file)
+    assert "5.1 MB" in operator.listed(File)
+    assert "5400000" not in operator.page(file)
+    assert "5.1 MB" in operator.listed(Usage)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from broker_project.control import live_page
 from jobs import transitions
-from pool.models import Resource, ResourceMove
+from pool.models import Resource, ResourceMove, UpstreamAccount
 from tests import factories
 from tests.control.conftest import Operator
 from tests.factories import session_of
@@ -57,14 +58,60 @@ def test_an_account_that_failed_tells_why_and_its_rest_is_ended_by_hand(operator
     (account,) = world.accounts
     assert "It has not failed" in operator.page(account)
     world.run(0, HTTP_503, times=5)
-    assert "503 http_503" in operator.page(account)
+    assert "http_503" in operator.page(account)
     assert "2 sessions will rest no longer" in operator.effect("end-rest", account)
     operator.do("end-rest", account)
     assert world.states() == ["available"] * 2
     world.run(0, REFUSED)
-    assert "refused by the upstream, not taken out by an operator" in operator.page(account)
+    assert "refused by the upstream; 2 sessions of it stay offline" in operator.page(account)
     operator.do("enable", account)
     assert world.states() == ["available"] * 2
+
+
+def test_a_refused_account_says_once_why_since_when_and_what_to_do(operator: Operator) -> None:
+    world = World(sessions_each=2)
+    (account,) = world.accounts
+    world.run(0, REFUSED)
+    page = operator.page(account)
+    assert page.count("http_401: unknown key") == 1
+    assert "401 http_401" not in page
+    assert "2 offline: refused by the upstream (http_401)" in page, "at the top"
+    since = ResourceMove.objects.filter(to_state="offline").earliest("id").at
+    assert f"{since:%Y-%m-%d %H:%M:%S}" in page
+    assert "Apply a file with a credential that works" in page
+    assert "Enable only when the same credential works again" in page
+    assert "2 offline: refused by the upstream (http_401)" in operator.listed(UpstreamAccount)
+    same = "The credential, one that the upstream refused (http_401: unknown key), is still the same"
+    for row in (account, world.pool):
+        assert same in operator.effect("enable", row)
+    operator.do("enable", account)
+    operator.do("drain", account, reason="planned work")
+    assert "is still the same" not in operator.effect("enable", account)
+    assert "2 available, draining: planned work (admin:root)" in operator.listed(UpstreamAccount)
+
+
+def test_what_drains_while_its_account_is_to_rest_says_why_it_drains(operator: Operator) -> None:
+    world = World(sessions_each=2)
+    running, job = world.on(0, 2)
+    world.answer([job], factories.BUSY)
+    operator.do("drain", world.accounts[0], reason="planned work")
+    assert session_of(running).reason, "of the rest that follows"
+    assert "1 busy, draining: planned work (admin:root)" in operator.listed(UpstreamAccount)
+    live_page.recent.forget()
+    (told,) = [cell["reason"] for cell in live_page.pools()[0]["grid"] if cell["state"] == "busy"]
+    assert told == "planned work (admin:root)"
+
+
+def test_an_account_at_rest_says_until_when_and_that_nothing_is_to_be_done(operator: Operator) -> None:
+    world = World(sessions_each=2)
+    world.run(0, HTTP_503, times=3)
+    assert "3 failures in a row, the last" in operator.page(world.accounts[0])
+    world.run(0, HTTP_503, times=2)
+    page = operator.page(world.accounts[0])
+    assert "at rest after failures" in page
+    assert f"{world.health().open_until:%Y-%m-%d %H:%M:%S}" in page
+    assert "Nothing: one session comes back first, as a probe." in page
+    assert "2 cooldown: http_503" in page
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,6 @@ def test_accounts_that_are_refused_or_at_rest_are_told_with_the_reason() -> None
     world.run(0, HTTP_503, times=5)
     found = of_work.accounts()
     assert found.level == "warning"
-    assert "video/acct-001 (503 http_503" in found.found
+    assert "video/acct-001 (http_503" in found.found
     world.run(1, REFUSED)
-    assert "video/acct-002: refused by the upstream, not taken out by an operator: 401" in of_work.accounts().found
+    assert "video/acct-002: refused by the upstream, not taken out by an operator: http_401" in of_work.accounts().found

@@ -104,7 +104,7 @@ def test_failures_in_a_row_quarantine_the_account_and_success_heals() -> None:
     assert world.states(1) == ["available"] * 2
     first, second = world.rest_seconds()
     assert (29 < first <= 30, 1_825 < second <= 1_830) == (True, True)
-    assert world.accounts[0].resources.first().reason.startswith("503 http_503")  # type: ignore[union-attr]
+    assert world.accounts[0].resources.first().reason.startswith("http_503")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("outcome", [REJECTED, FAILURE])

@@ -44,7 +44,8 @@ def test_a_job_that_two_accounts_refuse_fails_and_takes_neither_down() -> None:
     move_on(world, job)
     world.answer([job], REFUSED)
     job.refresh_from_db()
-    assert (job.state, job.error["code"]) == ("failed", "http_401")  # type: ignore[index]
+    assert (job.state, job.error["code"]) == ("failed", "upstream_refused")  # type: ignore[index]
+    assert factories.attempt_of(job).error_code == "http_401", "for operators"
     assert sorted(world.states()) == ["available", "cooldown", "cooldown"]
     world.after(31)
     assert world.states() == ["available"] * 3

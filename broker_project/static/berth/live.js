@@ -3,6 +3,7 @@
 
 const EVERY_MS = 2000;
 const PATIENCE_MS = 15000;
+const MOST_REASONS = 8; // accounts
 const KEPT = 90; // points of the small curves: three minutes
 const root = document.getElementById("berth-live");
 const stateLine = document.getElementById("berth-live-state");
@@ -60,18 +61,61 @@ function cell(session) {
   return made;
 }
 
+function accountLink(session, text) {
+  const made = element("a", "", text);
+  made.href = `${root.dataset.account}${session.account_id}/change/`;
+  return made;
+}
+
+// Why sessions are out or rest, each reason once, with how many they are.
+function reasons(sessions) {
+  const found = new Map();
+  for (const session of sessions) {
+    const out = session.state === "offline" || session.state === "cooldown";
+    if (!session.reason || (!out && session.accepting)) continue;
+    const said = `${out ? session.state : "draining"}: ${session.reason}`;
+    found.set(said, (found.get(said) || 0) + 1);
+  }
+  return [...found].map(([said, number]) => `${number} ${said}`);
+}
+
+// Beside many sessions, a line for each account that has a reason, and how many more there are.
+function drawReasons(accounts) {
+  const told = element("ul", "berth-reasons");
+  const troubled = [...accounts.values()].filter((sessions) => reasons(sessions).length);
+  for (const sessions of troubled.slice(0, MOST_REASONS)) {
+    const line = element("li");
+    line.append(accountLink(sessions[0], sessions[0].account), ` ${reasons(sessions).join("; ")}`);
+    told.append(line);
+  }
+  if (troubled.length > MOST_REASONS) told.append(element("li", "", `and ${troubled.length - MOST_REASONS} more accounts`));
+  return told;
+}
+
+function byAccount(sessions) {
+  const accounts = new Map();
+  for (const session of sessions) {
+    if (!accounts.has(session.account_id)) accounts.set(session.account_id, []);
+    accounts.get(session.account_id).push(session);
+  }
+  return accounts;
+}
+
 // A few accounts stand in lines of their own, by name; of many, all sessions stand side by side.
 function drawGrid(sessions) {
-  const accounts = Map.groupBy ? Map.groupBy(sessions, (session) => session.account) : new Map();
-  if (!accounts.size || accounts.size > 12 || sessions.length > 300) {
+  const accounts = byAccount(sessions);
+  const lines = element("div");
+  if (accounts.size > 12 || sessions.length > 300) {
     const grid = element("div", `berth-grid${sessions.length > 200 ? " dense" : ""}`);
     grid.append(...sessions.map(cell));
-    return grid;
+    lines.append(grid, drawReasons(accounts));
+    return lines;
   }
-  const lines = element("div");
-  for (const [account, ofAccount] of accounts) {
+  for (const ofAccount of accounts.values()) {
     const line = element("div", "berth-account");
-    line.append(element("span", "", account), ...ofAccount.map(cell));
+    line.append(accountLink(ofAccount[0], ofAccount[0].account), ...ofAccount.map(cell));
+    const why = reasons(ofAccount).join("; ");
+    if (why) line.append(element("small", "berth-reason", why));
     lines.append(line);
   }
   return lines;
@@ -105,7 +149,7 @@ function draw(pool) {
     figure("lag", pool.depth ? seconds(pool.lag_seconds) : "–"),
     figure("oldest waiting", pool.depth ? seconds(pool.oldest_waiting_seconds) : "–"),
     figure("dead letters", whole(pool.dead_letters), jobs("only=dead_letters")),
-    figure("outcome unknown", whole(pool.unknown), null),
+    figure("outcome unknown", whole(pool.unknown), jobs("only=unknown")),
   );
   if (pool.dead_letters) figures.children[6].classList.add("berth-warns");
   if (pool.unknown) figures.children[7].classList.add("berth-warns");
