@@ -36,11 +36,15 @@ logger = logging.getLogger(__name__)
 THREADS = int(os.environ.get("WEB_THREADS", "4"))
 LONGEST_QUEUE_SECONDS = 5.0  # for a thread
 LONGEST_ANSWER_SECONDS = 40.0  # above what the database allows a statement; then the thread is left to itself
-_CODE = "temporary-reduced-capacity"
-BUSY = json.dumps(
-    {"type": f"/problems/{_CODE}", "title": PROBLEMS[_CODE].title, "status": PROBLEMS[_CODE].status, "code": _CODE}
-).encode()
 
+
+def _problem(code: str) -> bytes:
+    found = PROBLEMS[code]
+    said = {"type": f"/problems/{code}", "title": found.title, "status": found.status, "code": code}
+    return json.dumps(said).encode()
+
+
+BUSY = _problem("temporary-reduced-capacity")
 _JSON = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 _BUSY_HEADERS = [
     (b"content-type", b"application/problem+json"),
@@ -48,6 +52,10 @@ _BUSY_HEADERS = [
     (b"retry-after", b"1"),
     (b"content-length", str(len(BUSY)).encode()),
 ]
+_FULL = Answer(503, [pair for pair in _BUSY_HEADERS if pair[0] != b"content-length"], BUSY)
+_SLOW = Answer(
+    400, [(b"content-type", b"application/problem+json"), (b"cache-control", b"no-store")], _problem("malformed")
+)
 Scope = dict[str, Any]
 Start = tuple[int, list[tuple[bytes, bytes]]]
 
@@ -74,7 +82,11 @@ class Front:
         elif scope["type"] == "http" and scope["path"] == "/healthz":
             await relay.send_answer(send, Answer(200, _JSON, b'{"status":"ok"}'))
         elif scope["type"] == "http":
-            arrived = await arriving.body_of(scope, receive)
+            try:
+                arrived = await arriving.body_of(scope, receive)
+            except (arriving.NoRoom, arriving.TooSlow) as error:
+                await relay.send_answer(send, _FULL if isinstance(error, arriving.NoRoom) else _SLOW)
+                return
             if arrived is None:
                 return
             body, size = arrived

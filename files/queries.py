@@ -21,6 +21,13 @@ def lock_usage(tenant_id: int) -> Row:
     )[0]
 
 
+def used(tenant_id: int, kind: str) -> int:
+    """The bytes of the tenant's files of this kind; nothing is locked."""
+    column = {"input": "input_bytes", "result": "result_bytes"}[kind]
+    row = _first(fetch(f"SELECT {column} AS bytes FROM files_usage WHERE tenant_id = %s", [tenant_id]))
+    return int(row["bytes"]) if row else 0
+
+
 def count(tenant_id: int, kind: str, size: int) -> None:
     """Adds to the (locked) counts; `size` may be negative."""
     column = {"input": "input_bytes", "result": "result_bytes"}[kind]
@@ -43,7 +50,8 @@ def stored(file_id: UUID, size: int, sha256: str, seconds: float) -> Row | None:
         fetch(
             f"""UPDATE files_file f SET stored_at = {_NOW}, size = %s, sha256 = %s,
                        expires_at = {_NOW} + make_interval(secs => %s)
-                WHERE id = %s AND stored_at IS NULL AND leaving_at IS NULL RETURNING {_SHOWN}, f.kind, f.tenant_id""",
+                WHERE id = %s AND stored_at IS NULL AND leaving_at IS NULL
+                RETURNING {_SHOWN}, f.kind, f.tenant_id, f.place""",
             [size, sha256, seconds, file_id],
         )
     )

@@ -70,6 +70,18 @@ def begin(
     return file_id, place
 
 
+def check(tenant_id: int, kind: str, size: int, most_bytes: int) -> None:
+    """Before anything of it is read. Raises TenantFull; `begin` decides all the same."""
+    used = queries.used(tenant_id, kind)
+    if used + size > most_bytes:
+        raise TenantFull(most_bytes, used, size)
+
+
+def left(tenant_id: int, kind: str, most_bytes: int) -> int:
+    """How many bytes of this kind the tenant may still keep, as it stands now; nothing is locked or promised."""
+    return max(most_bytes - queries.used(tenant_id, kind), 0)
+
+
 def complete(file_id: UUID, size: int, sha256: str, keep_seconds: float, job_id: UUID | None) -> Row:
     """The file is there; its row. Locks the row: whoever gave it up before has won. Raises FileCut then."""
     with transaction.atomic():

@@ -102,7 +102,7 @@ def loop() -> "CallLoop[FlightKey]":
     global _loop  # noqa: PLW0603  one loop per process
     with _setup:
         if _loop is None:
-            _loop = CallLoop(on_outcomes=_learn, renew=_renew, lease_seconds=settings.LEASE_SECONDS)
+            _loop = CallLoop(_learn, _renew, settings.LEASE_SECONDS, _learn_apart)
         return _loop
 
 
@@ -145,17 +145,35 @@ def call_of(flight: Flight, *, to_send: bool = True) -> Call:
     )
 
 
-def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> None:
-    """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts."""
+def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> set[FlightKey]:
+    """On the loop's writer thread: what the upstream answered becomes the attempts' ends and doubts.
+
+    Gives the keys of those whose result is to be stored first.
+    """
     try:
-        results.learn([Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying])
+        findings = {key: Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying}
+        waiting = {id(finding) for finding in results.learn_at_once(list(findings.values()))}
     except (DataError, ValueError, TypeError) as error:
         raise UnwritableError(str(error)) from error
     finally:
         connection.close()
+    apart = {key for key, finding in findings.items() if id(finding) in waiting}
     # Whoever takes the same up again meanwhile finds it under way, see `_start`.
-    for key, _ in outcomes:
+    for key in findings.keys() - apart:
         _flying.pop(key, None)
+    return apart
+
+
+def _learn_apart(key: FlightKey, outcome: Outcome) -> None:
+    """On threads beside the writer: a result that a row does not hold is stored, then learned."""
+    try:
+        if key in _flying:
+            results.learn([Finding.of_answer(_flying[key], outcome)])
+    except (DataError, ValueError, TypeError) as error:
+        raise UnwritableError(str(error)) from error
+    finally:
+        connection.close()
+    _flying.pop(key, None)
 
 
 def _renew(keys: Sequence[FlightKey]) -> set[FlightKey]:

@@ -1,38 +1,39 @@
-"""The fetching of results in this process: on a loop of its own, a coroutine each, so that no worker waits."""
+"""The fetching of results in this process: on a loop of its own, a coroutine each, so that no worker waits.
+
+Three kinds of threads: the loop reads links, a few store what came, and one keeps all that is under way from being taken up by
+others. A process takes up only what it has room for; what it has not stays due, for another or for later.
+"""
 
 import asyncio
-import tempfile
+import logging
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from typing import IO, Any, Final, cast
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-import aiohttp
 from django.conf import settings
 from django.db import connection
 
-from jobs import calls, fetching, results
+from jobs import fetching
+from jobs.collecting import Collector, is_dead, on_a_thread, said
 from jobs.flight import Flight
-from jobs.queries import fetches
-from upstream import links
-from upstream.calls import Call
-from upstream.result_files import LinkRefused, NoLinks, ResultFiles, compile_result_files, links_again
+from jobs.queries import fetches, missed
 
-AT_ONCE: Final = 16  # attempts whose files are on their way; others wait, and are kept
+AT_ONCE: Final = 8  # attempts whose files are on their way in this process
 STOP_SECONDS: Final = 5.0
 BEATS_PER_LEASE: Final = 3
-IN_MEMORY_BYTES: Final = 1_000_000  # of one file; what is beyond waits on disk
+LONGEST_TRY_SECONDS: Final = 2 * 3_600.0  # of all files of a result; what hangs must not be kept for ever
+logger = logging.getLogger(__name__)
 _setup = threading.Lock()
 _fetcher: "Fetcher | None" = None
 
 
 def fetch(job_ids: Sequence[UUID]) -> None:
-    """Takes up what is due of these jobs and returns at once."""
-    for row in fetches.take(job_ids, settings.LEASE_SECONDS):
-        _of_this_process().start(
-            Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row), row["fetch_tries"]
-        )
+    """Takes up what is due of these jobs, as far as there is room, and returns at once."""
+    _of_this_process().take(job_ids)
 
 
 def stop() -> None:
@@ -44,111 +45,106 @@ def stop() -> None:
         _fetcher = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A take-up on its way; `taken` is its number, and its fence."""
+
+    flight: Flight
+    taken: int
+    work: "Future[None]"
+
+
 class Fetcher:
-    """A thread with an event loop; it ends with its process, and what it had taken up is taken up by others."""
+    """It ends with its process, and what it had taken up is taken up by others."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._room = asyncio.Semaphore(AT_ONCE)
-        self._session: aiohttp.ClientSession | None = None
-        self._thread = threading.Thread(target=self._loop.run_forever, name="berth-results", daemon=True)
-        self._thread.start()
+        self._collector = Collector(AT_ONCE)
+        self._taking = threading.Lock()
+        self._under_way: dict[int, _Try] = {}
+        self._more = False  # something was due for which there was no room
+        self._stopping = threading.Event()
+        targets = {"results": self._loop.run_forever, "results-leases": self._keep}
+        self._own = [
+            threading.Thread(target=target, name=f"berth-{name}", daemon=True) for name, target in targets.items()
+        ]
+        for thread in self._own:
+            thread.start()
 
-    def start(self, flight: Flight, tries: int) -> None:
-        """Begins to fetch what this attempt owes."""
-        asyncio.run_coroutine_threadsafe(self._fetch(flight, tries), self._loop)
+    def take(self, job_ids: Sequence[UUID]) -> None:
+        """One at a time, so that two tasks do not take the same room."""
+        with self._taking:
+            room = 0 if self._stopping.is_set() else AT_ONCE - len(self._under_way)
+            self._more = self._more or len(job_ids) > room
+            for flight in fetching.take(job_ids, room) if room > 0 else []:
+                self._start(flight)
 
     def stop(self) -> None:
-        """Leaves what is on its way to others, who take it up within a lease."""
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(STOP_SECONDS)
+        """Leaves what is on its way to others, who take it up at once."""
+        with self._taking:
+            self._stopping.set()
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(STOP_SECONDS)
-        self._loop.close()
+        for thread in self._own:
+            thread.join(STOP_SECONDS)
+        if not self._loop.is_running():
+            self._loop.close()
+
+    def _start(self, flight: Flight) -> None:
+        taken = flight.row["fetch_tries"]
+        work = asyncio.run_coroutine_threadsafe(self._try(flight, taken), self._loop)
+        self._under_way[flight.attempt_id] = _Try(flight, taken, work)
+        work.add_done_callback(lambda _: self._over(flight.attempt_id, taken))
+
+    def _over(self, attempt_id: int, taken: int) -> None:
+        """Also where the same attempt was taken up anew by this process, which then is another try."""
+        known = self._under_way.get(attempt_id)
+        if known is not None and known.taken == taken:
+            del self._under_way[attempt_id]
+        if self._more and not self._stopping.is_set():
+            self._more = False
+            with suppress(RuntimeError):  # it is being stopped
+                asyncio.run_coroutine_threadsafe(on_a_thread(self._take_more), self._loop)
+
+    def _take_more(self) -> None:
+        try:
+            self.take(missed.jobs_to_fetch())
+        except Exception:  # the sweep looks each second
+            logger.exception("what else is to be fetched is not known")
 
     async def _end(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        if self._session is not None:
-            await self._session.close()
+        await self._collector.close()
 
-    async def _fetch(self, flight: Flight, tries: int) -> None:
-        work = asyncio.ensure_future(self._stored(flight))
-        beating = asyncio.ensure_future(_beat(flight, tries, work))
+    async def _try(self, flight: Flight, taken: int) -> None:
         try:
-            result = await work
+            async with asyncio.timeout(LONGEST_TRY_SECONDS):
+                result = await self._collector.result_of(flight)
         except asyncio.CancelledError:
-            return  # somebody else has taken it up
+            if self._stopping.is_set():
+                await on_a_thread(fetching.left, flight.attempt_id, taken)
+            return  # else somebody else has taken it up
         except Exception as error:  # noqa: BLE001  whatever kept the files from us is told, and tried again
-            verb = fetching.unpaid if _is_dead(error) else fetching.put_off
-            await _on_a_thread(verb, flight.attempt_id, flight.fence, tries, _said(error))
+            verb = fetching.unpaid if is_dead(error) else fetching.put_off
+            await on_a_thread(verb, flight.attempt_id, flight.fence, taken, said(error))
         else:
-            await _on_a_thread(fetching.paid, flight.attempt_id, tries, result)
-        finally:
-            beating.cancel()
+            await on_a_thread(fetching.paid, flight.attempt_id, taken, result)
 
-    async def _stored(self, flight: Flight) -> Any:
-        """All files are here before the first is stored: a try that fails stores none."""
-        async with self._room:
-            call = await _on_a_thread(calls.call_of, flight)
-            block = compile_result_files(call.upstream)
-            if block is None:
-                raise LinkRefused("the type does not say any more where its result lies")
-            by_name = flight.row["links"]
-            if fetching.is_unread(by_name):
-                by_name = links_again(block, call, by_name[0])
-            with ExitStack() as closing:
-                marks = {}
-                for name, (content, came) in (await self._all(block, call, by_name, closing)).items():
-                    content.seek(0)
-                    row = await _on_a_thread(results.keep, flight.job_id, content, came.size, name, came.content_type)
-                    marks[name] = results.mark(row)
-            whole = fetching.result_with(flight.row["result"], marks)
-            return whole if results.file_of(whole) else await _on_a_thread(results.fitting, flight.job_id, whole)
-
-    async def _all(
-        self, block: ResultFiles, call: Call, by_name: dict[str, str], closing: ExitStack
-    ) -> dict[str, tuple[IO[bytes], links.Fetched]]:
-        if self._session is None:
-            self._session = links.client()
-        found = {}
-        for name, link in by_name.items():
-            held = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115  `closing` closes it
-            content = cast(IO[bytes], closing.enter_context(held))
-            found[name] = (content, await links.fetch(self._session, block, call, link, content))
-        return found
-
-
-async def _beat(flight: Flight, tries: int, work: "asyncio.Future[Any]") -> None:
-    """Keeps others from taking it up; stops the work when one has."""
-    while True:
-        await asyncio.sleep(settings.LEASE_SECONDS / BEATS_PER_LEASE)
-        with suppress(Exception):  # the database away: the next beat may come in time
-            if not await _on_a_thread(fetches.renew, flight.attempt_id, tries, settings.LEASE_SECONDS):
-                work.cancel()
-                return
-
-
-async def _on_a_thread(verb: Any, *arguments: Any) -> Any:
-    def run() -> Any:
-        try:
-            return verb(*arguments)
-        finally:
+    def _keep(self) -> None:
+        """Keeps others from taking up what is under way; stops the work of what one has taken up all the same."""
+        while not self._stopping.wait(settings.LEASE_SECONDS / BEATS_PER_LEASE):
+            tries = dict(self._under_way)
+            if not tries:
+                continue
+            with suppress(Exception):  # the database away: the next beat may come in time
+                ours = fetches.renew({key: each.taken for key, each in tries.items()}, settings.LEASE_SECONDS)
+                for key in tries.keys() - ours:
+                    tries[key].work.cancel()
             connection.close()
-
-    return await asyncio.to_thread(run)
-
-
-def _is_dead(error: Exception) -> bool:
-    """Whether it is the link that brings nothing; all else is ours to mend: what is declared, a credential, a storage."""
-    return isinstance(error, links.LinkFailed | NoLinks) and not isinstance(error, links.FileTooLong)
-
-
-def _said(error: Exception) -> str:
-    """What our own errors say; of others the type alone, whose message may quote a link or a credential."""
-    own = isinstance(error, links.LinkFailed | ValueError)
-    return str(error) if own else f"it could not be stored: {type(error).__name__}"
 
 
 def _of_this_process() -> Fetcher:

@@ -15,13 +15,15 @@ from django.conf import settings
 from django.db import transaction
 
 from jobs.findings import Finding
-from jobs.queries import attempts, fetches
+from jobs.flight import Flight
+from jobs.queries import attempts, fetches, flights
 from jobs.signals import announce_attempts, attempt_ended, attempt_owing
 from upstream.result_files import ALONE, UNAVAILABLE
 
 PAUSES_SECONDS: Final = (10.0, 30.0, 120.0, 300.0)  # between the tries of a link: five within about ten minutes
 PUT_OFF_SECONDS: Final = 1_800.0  # between the tries where what is declared is wrong
 LONGEST_WAIT_SECONDS: Final = 86_400.0  # for somebody to mend it, since the attempt ended
+MOST_LOST: Final = 10  # tries that died with their process: a result that kills whoever fetches it is given up
 LONGEST_MESSAGE: Final = 300
 logger = logging.getLogger(__name__)
 
@@ -34,45 +36,66 @@ def owe(findings: Sequence[Finding], ended: Collection[int]) -> None:
         announce_attempts(attempt_owing, fetches.owe(mine))
 
 
+def take(job_ids: Sequence[UUID], most: int) -> list[Flight]:
+    """PROCESSING stays PROCESSING: at most `most` of what these jobs owe is taken up, and fetched by whoever called.
+
+    One whose tries were lost too often is not begun again: the attempt failed. Locks those attempts; a second caller skips
+    them.
+    """
+    with transaction.atomic():
+        taken = fetches.take(job_ids, settings.LEASE_SECONDS, most)
+        lost = {row["id"] for row in taken if row["taken"] - 1 - row["failed"] >= MOST_LOST}
+        for row in taken:
+            if row["id"] in lost:
+                _give_up(row["id"], row["taken"], f"whoever fetched it was lost {MOST_LOST} times")
+        return flights.owing([row["id"] for row in taken if row["id"] not in lost])
+
+
 def is_unread(links: Any) -> bool:
     """Whether an attempt's `links` are an answer, as the only item of a list, in which they are to be found yet."""
     return isinstance(links, list)
 
 
-def paid(attempt_id: int, tries: int, result: Any) -> bool:
+def paid(attempt_id: int, taken: int, result: Any) -> bool:
     """PROCESSING stays PROCESSING: the files are stored, the result says which; the job may be finished.
 
     Locks the attempt. False: a later try has taken it up, or has won; nothing was changed.
     """
     with transaction.atomic():
-        done = fetches.fetched(attempt_id, tries, result)
+        done = fetches.fetched(attempt_id, taken, result)
         announce_attempts(attempt_ended, done)
     return bool(done)
 
 
-def unpaid(attempt_id: int, fence: int, tries: int, why: str) -> None:
+def unpaid(attempt_id: int, fence: int, taken: int, why: str) -> None:
     """PROCESSING stays PROCESSING: a link brought nothing. It is tried again after a pause; after the last the attempt failed.
 
-    What it cost the account stays booked, the tenant's hold is released. Locks the attempt; late, it changes nothing.
+    What it cost the account stays booked, the tenant's hold is released. Locks the attempt; late, it changes nothing. Only
+    tries that failed are counted here, not those that a restart cut.
     """
     with transaction.atomic():
-        _noted(attempt_id, fence, tries, why, "link")
-        failed = fetches.failed_tries(attempt_id)
+        failed = _noted(attempt_id, fence, why, "link")
         pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else None
-        _again_or_given_up(attempt_id, tries, why, pause)
+        _again_or_given_up(attempt_id, taken, why, pause)
 
 
-def put_off(attempt_id: int, fence: int, tries: int, why: str) -> None:
+def put_off(attempt_id: int, fence: int, taken: int, why: str) -> None:
     """PROCESSING stays PROCESSING: what is declared, or our own storage, kept the files from us. It waits to be mended.
 
     For a day, then the attempt failed. None of these tries counts against the link. Locks the attempt; late, it changes
     nothing.
     """
     with transaction.atomic():
-        _noted(attempt_id, fence, tries, why, "ours")
+        failed = _noted(attempt_id, fence, why, "ours")
+        pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else PUT_OFF_SECONDS
         waited = fetches.waited_seconds(attempt_id)
-        pause = PAUSES_SECONDS[tries - 1] if tries <= len(PAUSES_SECONDS) else PUT_OFF_SECONDS
-        _again_or_given_up(attempt_id, tries, why, pause if waited < LONGEST_WAIT_SECONDS else None)
+        _again_or_given_up(attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None)
+
+
+def left(attempt_id: int, taken: int) -> None:
+    """PROCESSING stays PROCESSING: its process ends, another may take it up now. Locks the attempt; late, changes nothing."""
+    with transaction.atomic():
+        announce_attempts(attempt_owing, fetches.let_go(attempt_id, taken))
 
 
 def hasten(job_id: UUID) -> bool:
@@ -98,16 +121,24 @@ def _owed(finding: Finding) -> Any:
     return finding.outcome.files if unread is None else [unread]
 
 
-def _noted(attempt_id: int, fence: int, tries: int, why: str, cause: str) -> None:
+def _noted(attempt_id: int, fence: int, why: str, cause: str) -> int:
+    """Keeps that a try failed; how many have failed by this cause, with it."""
     message = why[:LONGEST_MESSAGE]
-    content = {"try": tries, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
+    failed = fetches.failed(attempt_id)
+    number = failed["link"] + failed["ours"] + 1
+    content = {"try": number, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
     logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
-    attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": "fetch", "content": content}])
+    attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": fetches.FETCH, "content": content}])
+    return int(failed[cause]) + 1
 
 
-def _again_or_given_up(attempt_id: int, tries: int, why: str, pause_seconds: float | None) -> None:
-    message = why[:LONGEST_MESSAGE]
+def _again_or_given_up(attempt_id: int, taken: int, why: str, pause_seconds: float | None) -> None:
     if pause_seconds is None:
-        announce_attempts(attempt_ended, fetches.given_up(attempt_id, tries, UNAVAILABLE, message))
+        _give_up(attempt_id, taken, why)
     else:
-        announce_attempts(attempt_owing, fetches.again(attempt_id, tries, pause_seconds, UNAVAILABLE, message))
+        message = why[:LONGEST_MESSAGE]
+        announce_attempts(attempt_owing, fetches.again(attempt_id, taken, pause_seconds, UNAVAILABLE, message))
+
+
+def _give_up(attempt_id: int, taken: int, why: str) -> None:
+    announce_attempts(attempt_ended, fetches.given_up(attempt_id, taken, UNAVAILABLE, why[:LONGEST_MESSAGE]))

@@ -6,7 +6,10 @@ Bytes are written before the transaction that ends the attempt. A crash between 
 import io
 import json
 import mimetypes
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
@@ -18,7 +21,7 @@ from files.models import File
 from files.storing import Readable
 from jobs import transitions
 from jobs.findings import Finding
-from jobs.queries.results import owner
+from jobs.queries.results import is_result, may_end, owner
 from jobs.states import PROVEN
 from statemachine.sql import Row
 from upstream.calls import Outcome
@@ -27,31 +30,74 @@ JSON: Final = "application/json"
 MARK: Final = frozenset({"file", "url", "content_type", "size", "sha256"})
 BEFORE: Final = MARK - {"url"}  # as it stood in results of earlier versions
 LONGEST_TYPE: Final = 255
-_stored: dict[tuple[int, int], Outcome] = {}  # attempt and fence → what was stored and is not learned yet
+MOST_KNOWN: Final = 1_000
+KNOWN_SECONDS: Final = 600.0  # how long a file that is not learned yet waits for whoever tries again
+_Key = tuple[int, int, str]  # attempt, fence, from where it is known
+_known: dict[_Key, tuple[float, Row]] = {}  # what was stored and is not learned yet, the oldest first
+_at_work = threading.Condition()
+_attempts: set[int] = set()  # of which a result is being stored in this process
 
 
 def learn(findings: Sequence[Finding]) -> None:
     """`transitions.learn`, with results that a row does not hold stored as files before.
 
-    Raises what the storage raises: then nothing is learned, and the caller tries again. What it stored already is not stored
-    a second time.
+    Raises what the storage raises: then those that need no file are learned, and the caller tries the others again. What
+    it stored already is not stored a second time.
     """
-    transitions.learn([kept(finding) for finding in findings])
-    for finding in findings:
-        _stored.pop(_key(finding), None)
+    for finding in learn_at_once(findings):
+        with _alone(finding.flight.attempt_id):
+            _learn_stored(finding)
 
 
-def kept(finding: Finding) -> Finding:
-    """The finding with a result that a row holds."""
-    if (known := _stored.get(_key(finding))) is not None:
-        return replace(finding, outcome=known)
-    content = _content(finding.outcome)
-    if content is None:
-        return finding
-    raw, content_type = content
+def learn_at_once(findings: Sequence[Finding]) -> list[Finding]:
+    """`transitions.learn` of all that need no file; gives the others."""
+    waiting = [finding for finding in findings if _content(finding.outcome) is not None]
+    apart = {id(finding) for finding in waiting}
+    if at_once := [finding for finding in findings if id(finding) not in apart]:
+        transitions.learn(at_once)
+    return waiting
+
+
+def _learn_stored(finding: Finding) -> None:
+    flight, key = finding.flight, (finding.flight.attempt_id, finding.flight.fence, finding.kind)
+    if not may_end(flight.attempt_id, flight.fence):  # what comes late has no result that anybody sees
+        transitions.learn([replace(finding, outcome=replace(finding.outcome, result=None, content=None))])
+        return
+    row = _stored(key, finding)
+    transitions.learn([replace(finding, outcome=replace(finding.outcome, result=mark(row), content=None))])
+    with _at_work:
+        _known.pop(key, None)
+    if not is_result(flight.attempt_id, row["id"]):  # another process was first
+        give_up([row])
+
+
+def _stored(key: _Key, finding: Finding) -> Row:
+    now = time.monotonic()
+    with _at_work:
+        for each, (since, _) in list(_known.items()):
+            if since < now - KNOWN_SECONDS or len(_known) > MOST_KNOWN:
+                del _known[each]
+        if key in _known:
+            return _known[key][1]
+    raw, content_type = _content(finding.outcome) or (b"null", JSON)
     row = keep(finding.flight.job_id, io.BytesIO(raw), len(raw), "result", content_type)
-    outcome = _stored[_key(finding)] = replace(finding.outcome, result=mark(row), content=None)
-    return replace(finding, outcome=outcome)
+    with _at_work:
+        _known[key] = (now, row)
+    return row
+
+
+@contextmanager
+def _alone(attempt_id: int) -> Iterator[None]:
+    """One at a time of each attempt: two callbacks at once store one file."""
+    with _at_work:
+        _at_work.wait_for(lambda: attempt_id not in _attempts)
+        _attempts.add(attempt_id)
+    try:
+        yield
+    finally:
+        with _at_work:
+            _attempts.discard(attempt_id)
+            _at_work.notify_all()
 
 
 def keep(job_id: UUID, source: Readable, size: int, name: str, content_type: str) -> Row:
@@ -68,6 +114,12 @@ def keep(job_id: UUID, source: Readable, size: int, name: str, content_type: str
         keep_seconds=settings.RESULT_TTL_SECONDS,
         job_id=job_id,
     )
+
+
+def give_up(rows: Sequence[Row]) -> None:
+    """What `keep` stored and nobody is told of."""
+    for row in rows:
+        storing.give_up(row["id"], row["place"])
 
 
 def mark(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +156,3 @@ def _content(outcome: Outcome) -> tuple[bytes, str] | None:
 
 def _is_mark(result: Any) -> bool:
     return isinstance(result, dict) and result.keys() in (MARK, BEFORE) and isinstance(result["file"], str)
-
-
-def _key(finding: Finding) -> tuple[int, int]:
-    return finding.flight.attempt_id, finding.flight.fence

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.states import FAILED, NOT_EXECUTED, PROVEN
+from upstream.result_files import UNAVAILABLE
 
 DEFAULT_RETRY: Mapping[str, Any] = {"attempts": 3, "first_ms": 1000, "factor": 2, "max_ms": 300_000}
 CRASH_BUDGET = 3
@@ -66,6 +67,10 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
         return Decision("retry", code, message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
     if case["verdict"] != NOT_EXECUTED and case["delivery"] != "at_least_once":
         return Decision("fail", code if case["verdict"] == FAILED else "outcome_unknown", message)
+    if (
+        case["verdict"] == FAILED and code == UNAVAILABLE
+    ):  # it was executed, and is paid for: its result is what cannot be had
+        return Decision("fail", code, message)
     if case["tries"] + 1 >= case["max_attempts"]:
         return Decision("fail", code, message, retryable=True)
     return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))

@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
@@ -50,21 +50,23 @@ class _InFlight:
 
 
 class CallLoop(Generic[K]):
-    """`on_outcomes` records a batch, on one thread; `renew` extends leases and gives those of the keys still ours.
+    """`on_outcomes` records a batch, on one thread, but for the keys it gives back: those `on_apart` records, one by one on
+    others. `renew` extends leases and gives those of the keys still ours.
 
     Both run outside the event loop and may use the database. Threads start with the first call and are daemons.
     """
 
     def __init__(
         self,
-        on_outcomes: Callable[[list[tuple[K, Outcome]]], None],
+        on_outcomes: Callable[[list[tuple[K, Outcome]]], Collection[K] | None],
         renew: Callable[[list[K]], set[K]],
         lease_seconds: float,
+        on_apart: Callable[[K, Outcome], None] | None = None,
     ) -> None:
         self._renew = renew
         self._lease_seconds = lease_seconds
         self._patience = lease_seconds * (1 - MARGIN_OF_LEASE)
-        self._writer: OutcomeWriter[K] = OutcomeWriter(on_outcomes, self._recorded)
+        self._writer: OutcomeWriter[K] = OutcomeWriter(on_outcomes, self._recorded, on_apart)
         self._calls: dict[K, _InFlight] = {}
         self._changed = threading.Condition()
         self._adapters: dict[str, Adapter] = {}

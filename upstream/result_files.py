@@ -1,7 +1,8 @@
 """Results that are no JSON, or lie behind links: what an answer carries of them, and where links may lead.
 
 The `result_files` block of a type's upstream: `urls` (CEL: a text, a list of texts, or a map of names to texts), `hosts`
-(beside base_url's own), `max` (bytes of a file), `timeout` (of one).
+(beside base_url's own), `auth` and `paths` (where on base_url's own host the pool's headers are sent), `max` (bytes of a
+file), `timeout` (of one).
 """
 
 import json
@@ -29,20 +30,36 @@ LONGEST_NAME: Final = 100
 MOST_ANSWER_BYTES: Final = 256_000  # of an answer that is kept until what is declared of its links is mended
 ALONE: Final = "file"  # the name of a link that is given as a text
 UNAVAILABLE: Final = "result_unavailable"
-FIELDS: Final = frozenset({"urls", "hosts", "max", "timeout"})
+FIELDS: Final = frozenset({"urls", "hosts", "auth", "paths", "max", "timeout"})
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?")
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9_~.-]+)+/?")
+# Two servers may read anything else two ways: what stands for a slash, a dot or nothing, an empty segment, a parameter.
+_PLAIN_PATH = re.compile(r"(?:/(?:[A-Za-z0-9_~.!$&'()*+,=:@-]|%20)+)+")
+_DOTS: Final = frozenset({".", ".."})
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
-    """`request`: the headers that base_url's own host is asked with. `hosts`: a port is the scheme's unless it is said."""
+    """`request`: the headers that are sent to `paths` of base_url's own host, each of which ends with a slash; to nowhere
+    else. `hosts`: a port is the scheme's unless it is said.
+    """
 
     urls: Expression
     hosts: frozenset[str]
+    paths: tuple[str, ...]
     max_bytes: int
     timeout_ms: int
     request: Sending
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a link leads. `own`: to base_url's own host. `trusted`: to a path there that may see the pool's headers."""
+
+    url: URL
+    own: bool
+    trusted: bool
 
 
 class LinkRefused(ValueError):
@@ -65,6 +82,13 @@ def host(value: Any) -> str:
     if not isinstance(value, str) or not _HOST.fullmatch(value):
         raise ValueError("is the name of a host, with its port where that is another than usual: cdn.example:8443")
     return value.lower()
+
+
+def path_prefix(value: Any) -> str:
+    """One of `paths`, with a slash at its end. Raises ValueError."""
+    if not isinstance(value, str) or not _PREFIX.fullmatch(value) or _DOTS & set(value.split("/")):
+        raise ValueError("is the begin of paths, in whole segments, less than all of the host: /v1/files")
+    return value.rstrip("/") + "/"
 
 
 def carried(outcome: Outcome, call: Call, scope: Scope, answer: Answer) -> Outcome:
@@ -92,10 +116,13 @@ def carried(outcome: Outcome, call: Call, scope: Scope, answer: Answer) -> Outco
 
 
 def links_again(block: ResultFiles, call: Call, unread: Mapping[str, Any]) -> dict[str, str]:
-    """What `urls` gives of an answer that was kept. Raises ExpressionError, LinkRefused, NoLinks."""
+    """What `urls` gives of an answer that was kept. Raises LinkRefused, NoLinks."""
     scope = scope_of(call)
     scope.set("response", dict(unread))
-    return links(block, call, scope)
+    try:
+        return links(block, call, scope)
+    except ExpressionError as error:
+        raise LinkRefused(f"urls: {error}") from error
 
 
 def links(block: ResultFiles, call: Call, scope: Scope) -> dict[str, str]:
@@ -130,8 +157,8 @@ def _unread(outcome: Outcome, answer: Answer, why: str) -> Outcome:
     return replace(outcome, result=result, unread=kept, error_code=UNAVAILABLE, error_message=problem)
 
 
-def allowed(block: ResultFiles, base_url: str, link: str) -> tuple[URL, bool]:
-    """The address of a link, and whether it is base_url's own, which may see credentials. Raises LinkRefused."""
+def allowed(block: ResultFiles, base_url: str, link: str, after: URL | None = None) -> Address:
+    """The address of a link, or of a redirect `after` another. Raises LinkRefused."""
     try:
         url = URL(link, encoded=True)
         origin = (url.scheme, url.host, url.port)
@@ -141,17 +168,25 @@ def allowed(block: ResultFiles, base_url: str, link: str) -> tuple[URL, bool]:
     if (
         url.scheme not in _DEFAULT_PORTS
         or not url.host
-        or url.user
+        or "@" in url.raw_authority
         or len(link) > LONGEST_LINK
         or not link.isprintable()
     ):
         raise LinkRefused("a link is no address that is fetched")
+    if after is not None and after.scheme == "https" and url.scheme != "https":
+        raise LinkRefused("redirected from https to http")
     own = origin == (base.scheme, base.host, base.port)
     usual = url.port == _DEFAULT_PORTS[url.scheme]
     names = {f"{url.host}:{url.port}", url.host if usual else ""}
     if not own and not names & block.hosts:
         raise LinkRefused(f"the host {url.host} is neither base_url's nor one of hosts")
-    return url, own
+    return Address(url, own, own and _is_under(url.raw_path, block.paths))
+
+
+def _is_under(path: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether the path, read by whichever server, is one of these: a tenant may have made the upstream say it."""
+    plain = _PLAIN_PATH.fullmatch(path) is not None and not _DOTS & set(path.split("/"))
+    return plain and any(path.startswith(prefix) for prefix in prefixes)
 
 
 @lru_cache(maxsize=1024)
@@ -165,7 +200,7 @@ def _compiled(key: str) -> ResultFiles:
     if urls is None:
         raise SpecError("result_files.urls", "is required: where the links stand in the answer")
     request = Sending(**sending("result_files", {"path": "'/'"}, headers, SUBMIT_NAMES, method="GET"))
-    return ResultFiles(urls, _hosts(block), _max_bytes(block), _timeout_ms(block), request)
+    return ResultFiles(urls, _hosts(block), _paths(block), _max_bytes(block), _timeout_ms(block), request)
 
 
 def _hosts(block: Mapping[str, Any]) -> frozenset[str]:
@@ -176,6 +211,21 @@ def _hosts(block: Mapping[str, Any]) -> frozenset[str]:
         return frozenset(host(name) for name in hosts)
     except ValueError as error:
         raise SpecError("result_files.hosts", str(error)) from None
+
+
+def _paths(block: Mapping[str, Any]) -> tuple[str, ...]:
+    auth, paths = block.get("auth") or False, block.get("paths") or []
+    if not isinstance(auth, bool):
+        raise SpecError("result_files.auth", "is true or false")
+    if not isinstance(paths, list):
+        raise SpecError("result_files.paths", "is a list")
+    if auth != bool(paths):
+        lacking, said = ("paths", "auth") if auth else ("auth", "paths")
+        raise SpecError(f"result_files.{lacking}", f"is required with {said}: the headers go to these paths alone")
+    try:
+        return tuple(path_prefix(path) for path in paths)
+    except ValueError as error:
+        raise SpecError("result_files.paths", str(error)) from None
 
 
 def _max_bytes(block: Mapping[str, Any]) -> int:

@@ -9,6 +9,7 @@ from broker_project.config.findings import Findings, Place
 from upstream.balances import compile_balance
 from upstream.declared import merged
 from upstream.following import compile_callback, compile_cancel, compile_find, compile_poll
+from upstream.result_files import compile_result_files
 from upstream.spec import SpecError, compile_submit
 from upstream.ways import ways
 
@@ -21,6 +22,7 @@ _COMPILED: Final[dict[str, Callable[[Mapping[str, Any]], object]]] = {
     "cancel": compile_cancel,
     "callback": compile_callback,
 }
+_COMPILED_BESIDE: Final[dict[str, Callable[[Mapping[str, Any]], object]]] = {"result_files": compile_result_files}
 
 
 def check_calls(
@@ -50,7 +52,7 @@ def check_compiled(rows: Mapping[str, Mapping[str, Any]], pools: Mapping[str, An
         declared = merged(pools.get(row["pool"], {}), row["upstream"])
         if (declared.get("adapter") or "http") != "http":
             continue
-        for block, compiled in _COMPILED.items():
+        for block, compiled in {**_COMPILED, **_COMPILED_BESIDE}.items():
             if not declared.get(block):
                 continue
             try:

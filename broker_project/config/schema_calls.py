@@ -24,7 +24,7 @@ from upstream.expressions import (
     RESPONSE_NAMES,
     SUBMIT_NAMES,
 )
-from upstream.result_files import host
+from upstream.result_files import host, path_prefix
 from upstream.spec import MAX_TIMEOUT_MS
 
 MOST_RESULT_FILE_BYTES: Final = 100_000_000_000
@@ -77,6 +77,8 @@ CALLBACK = {
 RESULT_FILES = {
     "urls": Field(expression(FOLLOW_RESPONSE_NAMES), required="where the links stand in the answer"),
     "hosts": Field(list_of(value_of(host)), []),
+    "auth": Field(value_of(flag), False),
+    "paths": Field(list_of(value_of(path_prefix)), []),
     "max": Field(size(MOST_RESULT_FILE_BYTES), 100_000_000),
     "timeout": Field(duration(1, 3_600_000), 60_000),
 }

@@ -35,5 +35,5 @@ class FetchNow(JobOperation):
         owing = fetches.owing(job.pk) if job.state == "processing" else None
         if owing is None:
             return Effect(job, job.state, "", "no result of it waits to be fetched")
-        now = f"{job.state}, its result waits: {owing['error_message']}; tried {owing['fetch_tries']} times"
+        now = f"{job.state}, its result waits: {owing['error_message']}; tried {owing['tries']} times"
         return Effect(job, now, f"fetched now instead of at {moment(owing['fetch_at'])}")

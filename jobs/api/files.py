@@ -66,7 +66,7 @@ class Files(ApiView):
             {
                 "data": [file_document(row) for row in rows[:limit]],
                 "next_cursor": following,
-                "usage": {**used, "max_input_bytes": _most_bytes(self.tenant)},
+                "usage": {**used, "max_input_bytes": most_bytes(self.tenant)},
             },
             headers=pages.link_to_next(ROUTE, request.GET, following),
         )
@@ -74,7 +74,7 @@ class Files(ApiView):
     @schemas.send_file
     def post(self, request: Request) -> HttpResponse:
         asked = pages.read_query(request.GET, {"name": a_file_name})
-        with _sent(request._request, asked.get("name", "")) as sent:
+        with _sent(request._request, asked.get("name", ""), self.tenant) as sent:
             if not sent.size:
                 raise InvalidFields([InvalidField("", "the file is empty")])
             row = storing.put(
@@ -85,7 +85,7 @@ class Files(ApiView):
                 name=sent.name,
                 content_type=sent.content_type,
                 keep_seconds=settings.FILE_TTL_SECONDS,
-                most_bytes=_most_bytes(self.tenant),
+                most_bytes=most_bytes(self.tenant),
             )
         return answer(file_document(row), 201, {"Location": f"{ROUTE}/{row['id']}"})
 
@@ -167,13 +167,14 @@ def a_file_name(text: str) -> str:
     return name
 
 
-def _most_bytes(tenant: Tenant) -> int:
+def most_bytes(tenant: Tenant) -> int:
+    """What the tenant may keep of inputs."""
     return settings.TENANT_FILE_BYTES if tenant.max_file_bytes is None else tenant.max_file_bytes
 
 
 @contextmanager
-def _sent(request: HttpRequest, name: str) -> Iterator[Sent]:
-    """Raises FileTooLarge before anything is read, InvalidFields, Malformed."""
+def _sent(request: HttpRequest, name: str, tenant: Tenant) -> Iterator[Sent]:
+    """Raises FileTooLarge and TenantFull before anything is read, InvalidFields, Malformed."""
     content_type = request.META.get("CONTENT_TYPE", "").strip()
     size = _length(request)
     if content_type.partition(";")[0].strip().lower() != MULTIPART:
@@ -186,6 +187,7 @@ def _sent(request: HttpRequest, name: str) -> Iterator[Sent]:
         return
     if size > settings.MAX_FILE_BYTES + FORM_BYTES:
         raise FileTooLarge(settings.MAX_FILE_BYTES)
+    storing.check(tenant.pk, File.Kind.INPUT, size - FORM_BYTES, most_bytes(tenant))
     found = _of_form(request)
     if found.size > settings.MAX_FILE_BYTES:
         raise FileTooLarge(settings.MAX_FILE_BYTES)

@@ -8,6 +8,7 @@ from jobs import callbacks, calls
 from jobs.api import schemas
 from jobs.api.answers import ApiView
 from jobs.api.refusals import NotFound
+from jobs.flight import Flight
 from upstream.answer import Answer, read
 
 MOST_BYTES = 10_000_000  # of its body, as of an answer
@@ -22,8 +23,7 @@ class Callback(ApiView):
 
     @schemas.callback
     def post(self, request: Request, attempt: str, token: str) -> HttpResponse:
-        known = attempt.isascii() and attempt.isdigit() and len(attempt) <= LONGEST_ID
-        flight = callbacks.addressed(int(attempt), token) if known else None
+        flight = flight_of(attempt, token)
         if flight is None:
             raise NotFound
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -33,3 +33,9 @@ class Callback(ApiView):
         if not callbacks.told(flight, calls.call_of(flight, to_send=False), said):
             raise NotFound
         return HttpResponse(status=204)
+
+
+def flight_of(attempt: str, token: str) -> Flight | None:
+    """The attempt that this part of an address speaks of; None: of nothing."""
+    known = attempt.isascii() and attempt.isdigit() and len(attempt) <= LONGEST_ID
+    return callbacks.addressed(int(attempt), token) if known else None

@@ -1,4 +1,7 @@
-"""Ended attempts whose results lie behind links yet: due, taken up, fetched, or given up. Fenced by the try's number."""
+"""Ended attempts whose results lie behind links yet: due, taken up, fetched, or given up.
+
+`fetch_tries` counts how often one was taken up, and is the fence of whoever did; tries that failed are its evidence.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,25 +10,22 @@ from uuid import UUID
 
 from statemachine.sql import Row, fetch
 
+FETCH = "fetch"  # the kind of evidence that a try which failed leaves
 _LATER = "clock_timestamp() + make_interval(secs => %s)"
 _TAKE = f"""
 WITH due AS (
     SELECT id FROM jobs_attempt WHERE job_id = ANY(%s) AND fetch_at <= clock_timestamp() AND finished_at IS NULL
-    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+    ORDER BY fetch_at, id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE jobs_attempt a SET fetch_tries = a.fetch_tries + 1, fetch_at = {_LATER} FROM due WHERE a.id = due.id
-RETURNING a.id"""
-_TAKEN = """
-SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.reference, a.links, a.result,
-       a.fetch_tries, j.payload, j.metadata, t.name AS type, t.upstream::text AS type_upstream, t.max_runtime_ms,
-       tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
-       p.upstream::text AS pool_upstream
-FROM jobs_attempt a
-JOIN jobs_job j ON j.id = a.job_id
-JOIN jobs_jobtype t ON t.id = j.type_id
-JOIN tenants_tenant tt ON tt.id = j.tenant_id
-JOIN pool_upstreamaccount c ON c.id = a.account_id
-JOIN pool_pool p ON p.id = c.pool_id
-WHERE a.id = ANY(%s) ORDER BY a.id"""
+RETURNING a.id, a.fence, a.fetch_tries AS taken,
+          (SELECT count(*) FROM jobs_evidence e WHERE e.attempt_id = a.id AND e.kind = '{FETCH}') AS failed"""
+_RENEW = f"""
+WITH v AS (SELECT * FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, taken int)),
+held AS (
+    SELECT a.id FROM jobs_attempt a JOIN v ON v.id = a.id
+    WHERE a.fetch_tries = v.taken AND a.fetch_at IS NOT NULL AND a.finished_at IS NULL
+    ORDER BY a.id FOR NO KEY UPDATE OF a)
+UPDATE jobs_attempt a SET fetch_at = {_LATER} FROM held WHERE a.id = held.id RETURNING a.id"""
 _OURS = "id = %s AND fetch_tries = %s AND fetch_at IS NOT NULL AND finished_at IS NULL"
 
 
@@ -40,31 +40,45 @@ def owe(links: Mapping[int, Any]) -> list[Row]:
     )
 
 
-def take(job_ids: Sequence[UUID], seconds: float) -> list[Row]:
-    """Takes up what is due of these jobs, for `seconds`; rows with all that fetching needs."""
-    taken = [row["id"] for row in fetch(_TAKE, [list(job_ids), seconds])]
-    return fetch(_TAKEN, [taken]) if taken else []
+def take(job_ids: Sequence[UUID], seconds: float, most: int) -> list[Row]:
+    """Takes up at most `most` of what is due of these jobs, for `seconds`: id, fence, how often it was taken up with this
+    time, and how many tries failed.
+
+    Locks those attempts; a second caller skips them.
+    """
+    return fetch(_TAKE, [list(job_ids), most, seconds])
 
 
-def renew(attempt_id: int, tries: int, seconds: float) -> bool:
-    """Nobody else takes it up for `seconds`; False: somebody has, or it is over."""
-    return bool(
-        fetch(f"UPDATE jobs_attempt SET fetch_at = {_LATER} WHERE {_OURS} RETURNING id", [seconds, attempt_id, tries])
-    )
+def renew(taken: Mapping[int, int], seconds: float) -> set[int]:
+    """Nobody else takes these up for `seconds`: attempt → the number it was taken up with. Ids of those still ours.
+
+    Locks them in id order; whoever took one up meanwhile has changed its number.
+    """
+    rows = [{"id": attempt_id, "taken": number} for attempt_id, number in taken.items()]
+    return {row["id"] for row in fetch(_RENEW, [json.dumps(rows), seconds])}
 
 
-def again(attempt_id: int, tries: int, seconds: float, code: str, message: str) -> list[Row]:
+def failed(attempt_id: int) -> Row:
+    """How many tries of this attempt failed: by its links (link), and by what is declared, or our storage (ours)."""
+    return fetch(
+        """SELECT count(*) FILTER (WHERE content->>'cause' IS DISTINCT FROM 'ours') AS link,
+                  count(*) FILTER (WHERE content->>'cause' = 'ours') AS ours
+           FROM jobs_evidence WHERE attempt_id = %s AND kind = %s""",
+        [attempt_id, FETCH],
+    )[0]
+
+
+def again(attempt_id: int, taken: int, seconds: float, code: str, message: str) -> list[Row]:
     """It is tried again after `seconds`; meanwhile the attempt says what it waits for."""
     sql = f"""UPDATE jobs_attempt SET fetch_at = {_LATER}, error_code = %s, error_message = %s
               WHERE {_OURS} RETURNING id, job_id, fetch_at"""
-    return fetch(sql, [seconds, code, message, attempt_id, tries])
+    return fetch(sql, [seconds, code, message, attempt_id, taken])
 
 
-def failed_tries(attempt_id: int) -> int:
-    """How often the links of this attempt brought nothing."""
-    sql = """SELECT count(*) AS tries FROM jobs_evidence
-             WHERE attempt_id = %s AND kind = 'fetch' AND content->>'cause' = 'link'"""
-    return int(fetch(sql, [attempt_id])[0]["tries"])
+def let_go(attempt_id: int, taken: int) -> list[Row]:
+    """Another may take it up now; what the attempt says stays."""
+    sql = f"UPDATE jobs_attempt SET fetch_at = clock_timestamp() WHERE {_OURS} RETURNING id, job_id, fetch_at"
+    return fetch(sql, [attempt_id, taken])
 
 
 def waited_seconds(attempt_id: int) -> float:
@@ -74,9 +88,11 @@ def waited_seconds(attempt_id: int) -> float:
 
 
 def owing(job_id: UUID) -> Row | None:
-    """The attempt of this job whose files were tried in vain: id, fetch_tries, fetch_at, error_message."""
+    """The attempt of this job whose files were tried in vain: id, tries (that failed), fetch_at, error_message."""
     rows = fetch(
-        """SELECT id, fetch_tries, fetch_at, error_message FROM jobs_attempt
+        f"""SELECT id, fetch_at, error_message,
+                   (SELECT count(*) FROM jobs_evidence e WHERE e.attempt_id = a.id AND e.kind = '{FETCH}') AS tries
+           FROM jobs_attempt a
            WHERE job_id = %s AND fetch_at IS NOT NULL AND finished_at IS NULL AND error_code <> '' LIMIT 1""",
         [job_id],
     )
@@ -104,20 +120,20 @@ def hasten(job_id: UUID, lease_seconds: float) -> list[Row]:
     return fetch(sql, [job_id, lease_seconds])
 
 
-def fetched(attempt_id: int, tries: int, result: Any) -> list[Row]:
+def fetched(attempt_id: int, taken: int, result: Any) -> list[Row]:
     """The result is whole."""
     return fetch(
         f"""UPDATE jobs_attempt SET result = %s::jsonb, links = NULL, fetch_at = NULL, error_code = '', error_message = ''
             WHERE {_OURS} RETURNING id, job_id, resource_id, fence""",
-        [json.dumps(result), attempt_id, tries],
+        [json.dumps(result), attempt_id, taken],
     )
 
 
-def given_up(attempt_id: int, tries: int, code: str, message: str) -> list[Row]:
+def given_up(attempt_id: int, taken: int, code: str, message: str) -> list[Row]:
     """It was executed, and there is no result: it has failed."""
     return fetch(
         f"""UPDATE jobs_attempt SET verdict = 'failed', error_class = '', error_code = %s, error_message = %s,
                    result = NULL, links = NULL, fetch_at = NULL
             WHERE {_OURS} RETURNING id, job_id, resource_id, fence""",
-        [code, message, attempt_id, tries],
+        [code, message, attempt_id, taken],
     )

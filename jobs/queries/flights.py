@@ -22,6 +22,7 @@ SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.n
        p.upstream::text AS pool_upstream, p.cooldown_ms,
        EXISTS (SELECT FROM pool_accounthealth h WHERE h.account_id = c.id AND h.open_until IS NOT NULL)
        OR EXISTS (SELECT FROM pool_poolhealth q WHERE q.pool_id = p.id AND q.open_until IS NOT NULL) AS on_probe
+       {beside}
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype jt ON jt.id = j.type_id
@@ -43,6 +44,11 @@ def opened(attempt_ids: Sequence[int]) -> list[Flight]:
 def of_attempt(attempt_id: int) -> Flight | None:
     """This attempt, also when it has ended; None: there is none."""
     return next(iter(_flights("a.id = ANY(%s)", [attempt_id], "")), None)
+
+
+def owing(attempt_ids: Sequence[int]) -> list[Flight]:
+    """These attempts, whose results lie behind links; beside what all flights have: links, result, fetch_tries."""
+    return _flights("a.id = ANY(%s)", list(attempt_ids), "", ", a.links, a.result, a.fetch_tries")
 
 
 def doubted(job_ids: Sequence[UUID]) -> list[Flight]:
@@ -72,6 +78,6 @@ def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:
     return _flights(where, list(job_ids), _LOCKED)
 
 
-def _flights(where: str, ids: list[int] | list[UUID], lock: str) -> list[Flight]:
-    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=OVERDUE), [ids])
+def _flights(where: str, ids: list[int] | list[UUID], lock: str, beside: str = "") -> list[Flight]:
+    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=OVERDUE, beside=beside), [ids])
     return [Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row) for row in rows]

@@ -9,7 +9,8 @@ _OVERDUE = {
     "leases that ended": "SELECT lease_until AS due FROM jobs_attempt WHERE ended_at IS NULL",
     "unknown outcomes to look at": "SELECT look_at AS due FROM jobs_attempt WHERE ended_at IS NULL",
     "attempts that ended": """SELECT GREATEST(ended_at, look_at) AS due FROM jobs_attempt
-                              WHERE ended_at IS NOT NULL AND finished_at IS NULL""",
+                              WHERE ended_at IS NOT NULL AND finished_at IS NULL AND fetch_at IS NULL""",
+    "results to fetch": "SELECT fetch_at AS due FROM jobs_attempt WHERE fetch_at IS NOT NULL",
     "cooldowns that are over": "SELECT available_at AS due FROM pool_resource WHERE state = 'cooldown'",
     "jobs that came due": "SELECT due_at AS due FROM jobs_job WHERE state = 'pending' AND due_at IS NOT NULL",
 }

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -14,7 +15,8 @@ FILES = sorted(EXAMPLES.glob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)
-def _secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def _environment(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    settings.PUBLIC_URL = "https://berth.example"  # files go out as addresses
     for name in ("REPLICATE_TOKEN", "FAL_KEY", "RUNPOD_KEY", "OPENAI_KEY"):
         monkeypatch.setenv(name, "secret")
 

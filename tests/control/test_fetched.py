@@ -6,7 +6,7 @@ from broker_project.doctor import of_work
 from jobs import fetching, results
 from jobs.findings import Finding
 from jobs.models import Job
-from jobs.queries import fetches, missed
+from jobs.queries import missed
 from tests import factories
 from tests.control.conftest import Operator
 from upstream.calls import Outcome
@@ -21,8 +21,8 @@ def waiting() -> Job:
     results.learn([Finding(factories.dispatch(job), Outcome(over=True, verdict="succeeded", files=links))])
     for tries in range(1, 7):
         due_now(job)
-        (row,) = fetches.take([job.id], 15)
-        fetching.put_off(row["attempt_id"], row["fence"], tries, WHY)
+        (flight,) = fetching.take([job.id], 1)
+        fetching.put_off(flight.attempt_id, flight.fence, tries, WHY)
     return job
 
 

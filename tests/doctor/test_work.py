@@ -9,7 +9,7 @@ import pytest
 from broker_project.doctor import of_processes, of_work
 from broker_project.doctor.findings import Finding
 from credits import upstream_accounts
-from jobs import balances, transitions
+from jobs import balances, fetching, transitions
 from jobs.queries.balances import standing
 from pool import transitions as sessions
 from pool.models import Pool, Resource
@@ -83,6 +83,19 @@ def test_work_that_is_overdue_is_named() -> None:
         "jobs that came due: 1",
     ):
         assert what in found.found
+
+
+def test_a_result_that_is_being_fetched_is_not_overdue() -> None:
+    job = factories.at("assigned")
+    factories.learn(
+        factories.dispatch(job), Outcome(over=True, verdict="succeeded", files={"file": "https://a.example/b"})
+    )
+    db.let_time_pass(600)
+    assert "results to fetch: 1" in of_processes.sweep().found, "nobody takes it up"
+    assert len(fetching.take([job.id], 1)) == 1
+    found = of_processes.sweep().found
+    assert "attempts that ended" not in found
+    assert "results to fetch" not in found
 
 
 def test_a_pool_whose_sessions_are_all_shut_is_an_error() -> None:

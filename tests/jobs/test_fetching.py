@@ -1,13 +1,14 @@
 """Results behind links are stored before the job is said to be completed; the session waits for none of it."""
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.core.files.storage import default_storage
 
-from files.models import File
-from jobs import fetcher, fetching, results, transitions
+from files.models import File, Usage
+from jobs import collecting, fetcher, fetching, results, transitions
 from jobs.findings import Finding
 from jobs.models import Evidence, Job
 from jobs.queries import fetches, missed
@@ -15,64 +16,13 @@ from jobs.sweep import sweep, sweep_calls
 from tests import factories
 from tests.api.conftest import Caller, body_of
 from tests.db import let_time_pass
+from tests.jobs.fetch_world import IMAGE, answered, ended, tried, until
 from tests.linking import Linking
 from upstream.calls import Outcome
-from webhooks.models import Event
+from upstream.expressions import ExpressionError
+from upstream.result_files import LinkRefused
 
 pytestmark = pytest.mark.django_db(transaction=True)
-IMAGE = b"\x89PNG" * 1_000
-PATIENCE_SECONDS = 10
-
-
-@pytest.fixture
-def provider() -> Iterator[Linking]:
-    made = Linking()
-    made.pages["/a.png"] = (200, {"Content-Type": "image/png"}, IMAGE)
-    yield made
-    made.die()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_goes_on_after_the_test() -> Iterator[None]:
-    yield
-    fetcher.stop()
-
-
-def answered(caller: Caller, provider: Linking, links: Any, result: Any = None, **fields: Any) -> Job:
-    """A job whose upstream said that it succeeded, with these links; learned, and nothing more."""
-    pool = factories.make_tracked_pool(100, upstream={"base_url": provider.url})
-    upstream = {"mode": "sync", "submit": {"path": "'/run'"}, "result_files": {"urls": "''"}}
-    job_type = factories.make_job_type(pool, upstream=upstream)
-    job = factories.at("assigned", job_type, caller.tenant)
-    outcome = Outcome(over=True, verdict="succeeded", units=3.0, result=result, files=links, **fields)
-    results.learn([Finding(factories.dispatch(job), outcome)])
-    return job
-
-
-def mended(job: Job, **block: Any) -> None:
-    """The type says it otherwise from now on."""
-    job.type.upstream = {**job.type.upstream, "result_files": block}
-    job.type.save()
-
-
-def until(holds: Callable[[], Any]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def tried(job: Job) -> None:
-    """One try of the fetch, whatever comes of it."""
-    fetcher.fetch([job.id])
-    until(lambda: Evidence.objects.filter(kind="fetch").exists() or factories.attempt_of(job).fetch_at is None)
-
-
-def ended(job: Job) -> Job:
-    until(lambda: factories.attempt_of(job).fetch_at is None)
-    transitions.finish([job.id])
-    job.refresh_from_db()
-    return job
 
 
 def test_the_session_is_free_and_the_job_is_not_completed_before_its_file_is_here(
@@ -124,7 +74,8 @@ def test_a_try_that_fails_is_repeated_after_a_pause(caller: Caller, provider: Li
     attempt = factories.attempt_of(job)
     assert (attempt.fetch_tries, attempt.verdict, attempt.finished_at) == (1, "succeeded", None)
     assert Evidence.objects.get(kind="fetch").content["error_message"] == "answered 503"
-    assert not File.objects.exists(), "of a try that fails nothing is stored"
+    assert not File.objects.filter(leaving_at=None).exists(), "of a try that fails nothing is kept"
+    assert Usage.objects.get().result_bytes == 0
     assert missed.jobs_to_fetch() == []
     fetcher.fetch([job.id])
     assert factories.attempt_of(job).fetch_tries == 1, "it is not due"
@@ -150,18 +101,134 @@ def test_a_result_that_cannot_be_had_fails_the_job_and_not_the_books(caller: Cal
 
 def test_whoever_was_taken_over_changes_nothing(caller: Caller, provider: Linking) -> None:
     job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
-    (row,) = fetches.take([job.id], 15)
-    assert fetches.take([job.id], 15) == [], "it is being fetched"
+    (first,) = fetching.take([job.id], 5)
+    assert fetching.take([job.id], 5) == [], "it is being fetched"
     let_time_pass(16)
-    (again,) = fetches.take([job.id], 15)
-    assert (row["fetch_tries"], again["fetch_tries"]) == (1, 2)
-    assert not fetches.renew(row["attempt_id"], 1, 15)
-    assert not fetching.paid(row["attempt_id"], 1, {"late": True})
-    fetching.unpaid(row["attempt_id"], row["fence"], 1, "late")
-    assert fetches.renew(row["attempt_id"], 2, 15)
-    assert fetching.paid(row["attempt_id"], 2, {"in": "time"})
-    assert not fetching.paid(row["attempt_id"], 2, {"twice": True})
+    (second,) = fetching.take([job.id], 5)
+    key = first.attempt_id
+    assert (first.row["fetch_tries"], second.row["fetch_tries"]) == (1, 2)
+    assert fetches.renew({key: 1}, 15) == set()
+    assert not fetching.paid(key, 1, {"late": True})
+    fetching.unpaid(key, first.fence, 1, "late")
+    fetching.left(key, 1)
+    assert fetches.renew({key: 2}, 15) == {key}
+    assert fetching.paid(key, 2, {"in": "time"})
+    assert not fetching.paid(key, 2, {"twice": True})
     assert ended(job).result == {"in": "time"}
+
+
+def test_what_is_taken_up_is_a_flight_like_others(caller: Caller, provider: Linking) -> None:
+    job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
+    (flight,) = fetching.take([job.id], 1)
+    assert (flight.way, flight.repeat, flight.waited_out) == ("wait", False, False)
+
+
+def test_no_more_is_taken_up_than_there_is_room_for(
+    caller: Caller, provider: Linking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetcher, "AT_ONCE", 2)
+    provider.pause_seconds = 0.5
+    jobs = [answered(caller, provider, {"file": f"{provider.url}/a.png"}) for _ in range(5)]
+    fetcher.fetch([job.id for job in jobs])
+    assert sum(factories.attempt_of(job).fetch_tries for job in jobs) == 2
+    sweep_calls()
+    assert sum(factories.attempt_of(job).fetch_tries for job in jobs) == 2, "the others may be taken up elsewhere"
+    for job in jobs:
+        assert ended(job).state == "completed", "what there was no room for comes next"
+
+
+def test_a_restart_is_no_try_and_many_are_one_too_many(caller: Caller, provider: Linking) -> None:
+    job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
+    for _ in range(fetching.MOST_LOST):
+        assert len(fetching.take([job.id], 1)) == 1
+        let_time_pass(16)
+    assert factories.attempt_of(job).verdict == "succeeded"
+    assert fetching.take([job.id], 1) == []
+    ended(job)
+    assert (job.state, job.error["code"]) == ("failed", "result_unavailable")  # type: ignore[index]
+    assert "lost 10 times" in factories.attempt_of(job).error_message
+
+
+def test_after_restarts_a_failed_try_is_the_first(caller: Caller, provider: Linking) -> None:
+    job = answered(caller, provider, {"file": f"{provider.url}/none"})
+    for _ in range(6):
+        fetching.take([job.id], 1)
+        let_time_pass(16)
+    tried(job)
+    assert Evidence.objects.get(kind="fetch").content["try"] == 1
+    assert factories.attempt_of(job).verdict == "succeeded"
+
+
+def test_a_process_that_stops_hands_on_what_it_had_taken_up(caller: Caller, provider: Linking) -> None:
+    provider.pause_seconds = 1.0
+    job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
+    fetcher.fetch([job.id])
+    fetcher.stop()
+    assert missed.jobs_to_fetch() == [job.id]
+    provider.pause_seconds = 0.0
+    fetcher.fetch([job.id])
+    assert ended(job).state == "completed"
+
+
+def test_a_storage_slower_than_the_lease_finishes(
+    caller: Caller, provider: Linking, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.LEASE_SECONDS = 0.6
+    save, begun = default_storage.save, []
+
+    def slow_save(place: str, content: Any) -> str:
+        begun.append(place)
+        time.sleep(2.0)
+        return str(save(place, content))
+
+    monkeypatch.setattr(default_storage, "save", slow_save)
+    jobs = [answered(caller, provider, {"file": f"{provider.url}/a.png"}) for _ in range(fetcher.AT_ONCE + 4)]
+    fetcher.fetch([job.id for job in jobs])
+    for job in jobs:
+        assert ended(job).state == "completed"
+        assert factories.attempt_of(job).fetch_tries == 1
+    assert len(begun) == len(jobs)
+
+
+def test_all_files_of_a_result_are_bounded_together(
+    caller: Caller, provider: Linking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "MOST_RESULT_BYTES", 2 * len(IMAGE) + 1)
+    links = {str(place): f"{provider.url}/a.png" for place in range(3)}
+    job = answered(caller, provider, links, max_size="4kB")
+    tried(job)
+    assert Evidence.objects.get(kind="fetch").content["error_message"] == "more than 1 bytes"
+    assert Usage.objects.get().result_bytes == 0
+    whole = answered(caller, provider, dict(list(links.items())[:2]), max_size="4kB")
+    fetcher.fetch([whole.id])
+    assert ended(whole).state == "completed"
+
+
+def test_what_waits_on_disk_is_bounded_in_the_order_of_asking() -> None:
+    seen: list[tuple[str, int]] = []
+
+    async def all_of_them() -> None:
+        room, inside = collecting.Room(10), 0
+
+        async def one(name: str, size: int) -> None:
+            nonlocal inside
+            async with room.of(size):
+                inside += size
+                seen.append((name, inside))
+                await asyncio.sleep(0.01)
+                inside -= size
+
+        await asyncio.gather(one("a", 6), one("b", 6), one("c", 1), one("d", 10))
+
+    asyncio.run(all_of_them())
+    assert [name for name, _ in seen] == ["a", "b", "c", "d"]
+    assert max(inside for _, inside in seen) <= 10
+
+
+def test_only_our_own_words_are_shown_of_what_went_wrong() -> None:
+    assert collecting.said(LinkRefused("the host x is not one of hosts")) == "the host x is not one of hosts"
+    for error in (ValueError("https://cdn.example/?token=secret"), ExpressionError("Bearer secret"), OSError("secret")):
+        assert "secret" not in collecting.said(error)
 
 
 def test_a_long_fetch_is_kept_from_others(caller: Caller, provider: Linking, settings: Any) -> None:
@@ -185,81 +252,6 @@ def test_with_every_signal_lost_the_sweep_alone_ends_it(caller: Caller, provider
     until(lambda: factories.attempt_of(job).fetch_at is None)
     sweep()
     assert Job.objects.get(pk=job.pk).state == "completed"
-
-
-def test_what_is_declared_wrongly_waits_to_be_mended_and_is_fetched_then(caller: Caller, provider: Linking) -> None:
-    body = {"made": {"url": f"{provider.url}/a.png"}}
-    unread = {"status": 200, "headers": {}, "body": body}
-    job = answered(
-        caller, provider, None, unread=unread, error_code="result_unavailable", error_message="urls: no such key"
-    )
-    mended(job, urls="response.body.url")
-    tried(job)
-    assert missed.jobs_to_finish() == []
-    for _ in range(2 * len(fetching.PAUSES_SECONDS)):
-        before = factories.attempt_of(job).fetch_tries
-        let_time_pass(fetching.PUT_OFF_SECONDS + 1)
-        fetcher.fetch([job.id])
-        until(lambda before=before: Evidence.objects.filter(kind="fetch").count() > before)
-    attempt = factories.attempt_of(job)
-    assert (attempt.verdict, attempt.error_code, attempt.finished_at) == ("succeeded", "result_unavailable", None)
-    assert factories.money(caller.tenant)[1] > 0, "its hold stays"
-    assert (fetching.hasten(job.id), missed.jobs_to_fetch()) == (True, [job.id])
-    mended(job, urls="response.body.made.url")
-    fetcher.fetch([job.id])
-    assert ended(job).state == "completed"
-    assert factories.attempt_of(job).error_code == ""
-    shown = body_of(caller.get(f"/v1/jobs/{job.pk}/attempts"))["data"]
-    assert shown[0]["error"] is None
-
-
-def test_after_a_day_nobody_waits_for_it_any_more(caller: Caller, provider: Linking) -> None:
-    job = answered(caller, provider, {"file": "https://cdn.example/a.png"})
-    tried(job)
-    let_time_pass(fetching.LONGEST_WAIT_SECONDS + 1)
-    fetcher.fetch([job.id])
-    ended(job)
-    assert (job.state, factories.money(caller.tenant)) == ("failed", (1_000 * factories.MICRO, 0))
-    assert not fetching.hasten(job.id)
-
-
-def test_tries_that_failed_by_our_fault_do_not_count_against_the_link(caller: Caller, provider: Linking) -> None:
-    job = answered(caller, provider, {"file": f"{provider.url}/none"})
-    for tries in range(1, 8):
-        (row,) = fetches.take([job.id], 15)
-        assert row["fetch_tries"] == tries
-        fetching.put_off(row["attempt_id"], row["fence"], tries, "the host is none of hosts")
-        let_time_pass(fetching.PUT_OFF_SECONDS + 1)
-    (row,) = fetches.take([job.id], 15)
-    fetching.unpaid(row["attempt_id"], row["fence"], 8, "answered 503")
-    assert factories.attempt_of(job).verdict == "succeeded"
-
-
-def test_a_file_larger_than_the_type_allows_waits_for_a_larger_bound(caller: Caller, provider: Linking) -> None:
-    job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
-    mended(job, urls="''", max="10B")
-    tried(job)
-    assert Evidence.objects.get(kind="fetch").content["cause"] == "ours"
-    mended(job, urls="''", max="1MB")
-    let_time_pass(fetching.PAUSES_SECONDS[0] + 1)
-    fetcher.fetch([job.id])
-    assert ended(job).state == "completed"
-
-
-def test_a_tenant_reads_nothing_of_our_inside(caller: Caller, provider: Linking) -> None:
-    job = answered(caller, provider, {"file": "http://127.0.0.1:1/a.png"})
-    tried(job)
-    let_time_pass(fetching.LONGEST_WAIT_SECONDS + 1)
-    fetcher.fetch([job.id])
-    ended(job)
-    told = [caller.get(f"/v1/jobs/{job.pk}{more}").content.decode() for more in ("", "/attempts", "/result")]
-    told.append(str(Event.objects.get().body))
-    for text in told:
-        assert "result_unavailable" in text
-        assert "127.0.0.1" not in text
-        assert "hosts" not in text
-    assert "127.0.0.1" in Evidence.objects.filter(kind="fetch").latest("id").content["error_message"]
-    assert "127.0.0.1" in factories.attempt_of(job).error_message
 
 
 def test_a_failure_and_a_late_success_owe_nothing(caller: Caller, provider: Linking) -> None:

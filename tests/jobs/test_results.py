@@ -1,12 +1,16 @@
 """A result is stored before the job is said to be completed; what a row does not hold is a file."""
 
+import io
 import json
+import threading
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.files.storage import default_storage
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
 
 from files.models import File, Usage
 from jobs import keeping, results, transitions
@@ -146,14 +150,14 @@ def test_what_was_stored_is_not_stored_again_when_it_could_not_be_learned(
     execute("ALTER TABLE jobs_evidence DROP CONSTRAINT no_answers")
     results.learn([finding])
     assert File.objects.count() == 1
-    assert results._stored == {}
+    assert results._known == {}
 
 
 def test_a_crash_before_it_is_learned_leaves_a_file_that_expires(caller: Caller) -> None:
     job = factories.at("assigned", tenant=caller.tenant)
     flight = factories.dispatch(job)
-    results.kept(Finding(flight, outcome(content=IMAGE)))
-    results._stored.clear()  # and here the worker died; another one learns it from the upstream
+    results.keep(job.id, io.BytesIO(IMAGE[0]), len(IMAGE[0]), "result", IMAGE[1])
+    # And here the worker died; another one learns it from the upstream.
     results.learn([Finding(flight, outcome(content=IMAGE))])
     transitions.finish([job.id])
     execute("UPDATE files_file SET expires_at = now() - interval '1 second'")
@@ -165,3 +169,86 @@ def test_a_failure_has_no_result_to_keep(caller: Caller) -> None:
     job = factories.at("assigned", tenant=caller.tenant)
     results.learn([Finding(factories.dispatch(job), outcome(verdict="failed", content=IMAGE, error_code="nsfw"))])
     assert not File.objects.exists()
+
+
+def test_what_needs_no_file_is_learned_although_the_storage_is_away(
+    caller: Caller, settings: Any, tmp_path: Path
+) -> None:
+    large, small = (factories.at("assigned", tenant=caller.tenant) for _ in range(2))
+    findings = [Finding(factories.dispatch(large), outcome(content=IMAGE))]
+    findings.append(Finding(factories.dispatch(small), outcome(result={"text": "x"})))
+    settings.MEDIA_ROOT = tmp_path / "no folder"
+    settings.MEDIA_ROOT.write_text("")
+    with pytest.raises(NotADirectoryError):
+        results.learn(findings)
+    assert factories.attempt_of(small).ended_at is not None
+    assert factories.attempt_of(large).ended_at is None
+
+
+def test_what_comes_after_the_end_is_not_stored(caller: Caller) -> None:
+    job = factories.at("assigned", tenant=caller.tenant)
+    flight = factories.dispatch(job)
+    results.learn([Finding(flight, outcome(content=IMAGE))])
+    results.learn([Finding(flight, outcome(content=IMAGE), "callback")])
+    assert File.objects.count() == 1
+    assert Evidence.objects.filter(kind="callback").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_callbacks_at_once_store_one_file(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = factories.at("assigned", tenant=caller.tenant)
+    finding = Finding(factories.dispatch(job), outcome(content=IMAGE), "callback")
+    met = threading.Barrier(2)
+    save = default_storage.save
+
+    def slow_save(place: str, content: Any) -> str:
+        with suppress(threading.BrokenBarrierError):
+            met.wait(0.5)  # until the other one stores too, if it does
+        return str(save(place, content))
+
+    monkeypatch.setattr(default_storage, "save", slow_save)
+
+    def told() -> None:
+        try:
+            results.learn([finding])
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=told) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert File.objects.count() == 1
+    assert factories.attempt_of(job).result["file"] == str(File.objects.get().pk)  # type: ignore[index]
+
+
+def test_of_what_another_process_learned_first_our_file_is_given_up(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = factories.at("assigned", tenant=caller.tenant)
+    finding = Finding(factories.dispatch(job), outcome(content=IMAGE))
+    save = default_storage.save
+
+    def overtaken(place: str, content: Any) -> str:
+        transitions.learn([replace(finding, outcome=outcome(result={"first": True}))])
+        return str(save(place, content))
+
+    monkeypatch.setattr(default_storage, "save", overtaken)
+    results.learn([finding])
+    assert factories.attempt_of(job).result == {"first": True}
+    assert File.objects.get().leaving_at is not None
+    assert Usage.objects.get().result_bytes == 0
+
+
+def test_what_was_stored_is_not_remembered_for_ever(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "KNOWN_SECONDS", -1.0)
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
+    execute("ALTER TABLE jobs_evidence ADD CONSTRAINT no_answers CHECK (kind <> 'answer')")
+    for _ in range(2):
+        job = factories.at("assigned", tenant=caller.tenant)
+        with pytest.raises(IntegrityError, match="no_answers"):
+            results.learn([Finding(factories.dispatch(job), outcome(content=IMAGE))])
+    assert len(results._known) == 1
+    results._known.clear()
+    execute("ALTER TABLE jobs_evidence DROP CONSTRAINT no_answers")

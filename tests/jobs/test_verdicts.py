@@ -55,6 +55,8 @@ REPEATS = {"delivery": "at_least_once"}
         ({"verdict": "failed", "error_code": "nsfw", **REPEATS}, "retry", "nsfw"),
         ({"verdict": "failed", "error_code": "nsfw", **REPEATS, **LAST}, "fail", "nsfw"),
         ({"verdict": "not_executed", "max_attempts": 1}, "fail", "not_executed"),
+        # Executed, and its result cannot be had: another execution would be paid twice.
+        ({"verdict": "failed", "error_code": "result_unavailable", **REPEATS}, "fail", "result_unavailable"),
         # May have been executed: the delivery policy speaks.
         ({"verdict": "unknown"}, "fail", "outcome_unknown"),
         ({"verdict": "unknown", "error_code": "http_500"}, "fail", "outcome_unknown"),

@@ -23,13 +23,20 @@ class Ledger:
         self.lost: set[int] = set()
         self.fail_recording: Callable[[list[int]], bool] = lambda _: False
         self.renewing: Callable[[], None] = lambda: None
+        self.apart: set[int] = set()  # what has something to be stored
+        self.storing: Callable[[int], None] = lambda _: None
 
-    def record(self, batch: list[tuple[int, Outcome]]) -> None:
+    def record(self, batch: list[tuple[int, Outcome]]) -> set[int]:
         if self.fail_recording([key for key, _ in batch]):
             raise RuntimeError("the database is away")
         self.batches.append(len(batch))
         self.recorded_twice += [key for key, _ in batch if key in self.outcomes]
-        self.outcomes.update(batch)
+        self.outcomes.update({key: outcome for key, outcome in batch if key not in self.apart})
+        return self.apart & {key for key, _ in batch}
+
+    def record_apart(self, key: int, outcome: Outcome) -> None:
+        self.storing(key)
+        self.outcomes[key] = outcome
 
     def renew(self, keys: list[int]) -> set[int]:
         self.renewed.append(keys)
@@ -47,7 +54,7 @@ def make_loop(ledger: Ledger) -> Iterator[Callable[[float], CallLoop[int]]]:
     loops: list[CallLoop[int]] = []
 
     def make(lease_seconds: float = 15) -> CallLoop[int]:
-        loops.append(CallLoop(ledger.record, ledger.renew, lease_seconds))
+        loops.append(CallLoop(ledger.record, ledger.renew, lease_seconds, ledger.record_apart))
         return loops[-1]
 
     yield make
@@ -243,3 +250,28 @@ def test_an_adapter_that_does_not_exist_is_an_outcome(provider: Provider, ledger
     loop.drain(5)
     found = ledger.outcomes[1]
     assert (found.over, found.verdict, found.error_code) == (True, "not_executed", "mapping_error")
+
+
+def test_a_storage_that_hangs_or_fails_holds_up_no_other_outcome(
+    provider: Provider, ledger: Ledger, make_loop: MakeLoop
+) -> None:
+    loop, back = make_loop(0.6), threading.Event()
+    failed: list[int] = []
+
+    def storing(key: int) -> None:
+        if key == 0:
+            back.wait(10)
+        elif not back.is_set():
+            failed.append(key)
+            raise OSError("the storage is away")
+
+    ledger.apart, ledger.storing = {0, 1}, storing
+    for key in range(10):
+        loop.start(key, make_call(provider.url, path="'/ok'"))
+    until(lambda: set(ledger.outcomes) == set(range(2, 10)))
+    until(lambda: len(failed) > 1)
+    until(lambda: set(ledger.renewed[-1]) == {0, 1} if ledger.renewed else False)
+    assert loop.in_flight == 2, "their leases are kept"
+    back.set()
+    assert loop.drain(10) == 0
+    assert ledger.outcomes[0].verdict == ledger.outcomes[1].verdict == ledger.outcomes[2].verdict

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from upstream import answer
 from upstream.calls import Call, Outcome
@@ -114,11 +115,40 @@ def test_an_answer_too_large_to_be_kept_has_failed() -> None:
         ("https://odd.example:8443/a", False),
     ],
 )
-def test_base_urls_own_host_alone_may_see_credentials(link: str, own: bool) -> None:
+def test_without_a_word_no_link_is_fetched_with_credentials(link: str, own: bool) -> None:
     asked = call(hosts=["cdn.example", "odd.example:8443"])
     block = compile_result_files(asked.upstream)
     assert block is not None
-    assert allowed(block, BASE, link)[1] is own
+    found = allowed(block, BASE, link)
+    assert (found.own, found.trusted) == (own, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "trusted"),
+    [
+        *((path, True) for path in ("/v1/files/a", "/v1/files/a/b.png?x=1", "/v1/files/my%20cat.png", "/out/1")),
+        *((path, False) for path in ("/v1/filesystem", "/v1/files", "/v1/files/", "/v1/predictions", "/", "")),
+        *((path, False) for path in ("/v1/files/../predictions", "/v1/files/./a", "/v1/files/..", "/v1/files//a")),
+        *((path, False) for path in ("/v1/files/%2e%2e/predictions", "/v1/files/%2E./x", "/v1/files/..%2fpredictions")),
+        *((path, False) for path in ("/v1/files/%252e%252e/x", "/v1/files/..;/x", "/v1/files/a;b", "/v1/files/..%5cx")),
+        *((path, False) for path in ("/V1/files/a", "//v1/files/a", "/%76%31/files/a", "/v1/files/%c0%ae%c0%ae/x")),
+        *((path, False) for path in ("/v1/files/a\\..\\b", "/v1/files/%00", "/v1/files/ä")),
+    ],
+)
+def test_credentials_go_to_declared_paths_alone_however_the_path_is_written(path: str, trusted: bool) -> None:
+    block = compile_result_files(call(auth=True, paths=["/v1/files/", "/out"]).upstream)
+    assert block is not None
+    assert allowed(block, BASE, f"https://api.example{path}").trusted is trusted
+    assert not allowed(block, BASE, f"https://cdn.example{path}").trusted
+
+
+def test_no_redirect_leads_from_https_to_http() -> None:
+    block = compile_result_files(call(max="1MB").upstream)
+    assert block is not None
+    secure, plain = URL("https://cdn.example/a"), "http://cdn.example/b"
+    with pytest.raises(LinkRefused, match="from https to http"):
+        allowed(block, BASE, plain, after=secure)
+    assert allowed(block, BASE, plain, after=URL(plain)).url == URL(plain)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +156,7 @@ def test_base_urls_own_host_alone_may_see_credentials(link: str, own: bool) -> N
     [
         *("http://api.example/a", "https://api.example:8443/a", "https://cdn.example:8443/a", "https://evil.example/"),
         *("https://cdn.example.evil.example/", "https://cdn.example@evil.example/", "https://u:p@cdn.example/a"),
+        *("https://@cdn.example/a", "https://:p@cdn.example/a", "https://u@api.example/v1/a"),
         *(
             "file:///etc/passwd",
             "ftp://cdn.example/a",
@@ -173,6 +204,13 @@ def test_too_many_links_are_refused() -> None:
         ({"urls": "'x'", "url": "x"}, "result_files.url"),
         ({"urls": "'x'", "hosts": "cdn"}, "result_files.hosts"),
         ({"urls": "'x'", "hosts": ["https://cdn"]}, "result_files.hosts"),
+        ({"urls": "'x'", "auth": True}, "result_files.paths"),
+        ({"urls": "'x'", "auth": "yes", "paths": ["/a"]}, "result_files.auth"),
+        ({"urls": "'x'", "paths": ["/files"]}, "result_files.auth"),
+        *(
+            ({"urls": "'x'", "auth": True, "paths": paths}, "result_files.paths")
+            for paths in ("/a", ["/"], ["a"], [""], ["/a//b"], ["/a/../b"], ["/./a"], ["/a%2f"], ["/a?b"], [7])
+        ),
         ({"urls": "'x'", "max": "5"}, "result_files.max"),
         ({"urls": "'x'", "timeout": "2h"}, "result_files.timeout"),
     ],
