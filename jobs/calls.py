@@ -80,20 +80,21 @@ def _start(flight: Flight, leased_at: float) -> bool:
     key = (flight.attempt_id, flight.fence, flight.action)
     if _flying.setdefault(key, flight) is not flight:
         return False
+    flies = False
     try:
         call = call_of(flight)
         if flight.action == "submit" and (why := inputs.unsendable(call.payload)):
             _learn([(key, _not_sent(flight, "rejected", *why))])
-        elif not loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at):
-            _flying.pop(key, None)
-            return False
+        else:
+            flies = loop().start(key, call, flight.action, repeat=flight.repeat, leased_at=leased_at)
+            return flies
     except SecretUnreadable as error:
         _learn([(key, _not_sent(flight, "auth", UNREADABLE, str(error)))])
     except NotAcceptingError as error:
         _learn([(key, _not_sent(flight, "transient", "worker_stopped", str(error)))])
-    except Exception:
-        _flying.pop(key, None)
-        raise
+    finally:
+        if not flies:  # else its outcome takes it out
+            _flying.pop(key, None)
     return True
 
 
@@ -169,7 +170,7 @@ def _learn_apart(key: FlightKey, outcome: Outcome) -> None:
     try:
         if key in _flying:
             results.learn([Finding.of_answer(_flying[key], outcome)])
-    except (DataError, ValueError, TypeError) as error:
+    except DataError as error:  # a storage that is set up wrongly raises what it likes, and may be mended
         raise UnwritableError(str(error)) from error
     finally:
         connection.close()

@@ -25,7 +25,7 @@ def test_what_one_tenant_was_refused_rests_the_account_and_its_job_moves_on_unco
     assert world.states(1) == ["available"] * 2
     world.answer([running], SUCCESS)
     assert world.states(0) == ["cooldown"] * 2, "it was sent before the refusal"
-    assert "refused by the upstream: 401" in session_of(job).reason
+    assert "refused by the upstream: http_401" in session_of(job).reason
     world.put_aside(job)
     world.after(31)
     assert sorted(world.states(0)) == ["available", "cooldown"]
@@ -157,7 +157,7 @@ def test_a_job_that_the_last_account_refuses_three_times_is_at_fault() -> None:
         move_on(world, job)
     world.answer([job], REFUSED)
     job.refresh_from_db()
-    assert (job.state, job.error["code"]) == ("failed", "http_401")  # type: ignore[index]
+    assert (job.state, job.error["code"]) == ("failed", "upstream_refused")  # type: ignore[index]
     assert world.states() == ["cooldown"]
 
 
