@@ -9,7 +9,7 @@ from broker_project.control import live_page
 from pool import transitions
 from tests import factories
 from tests.factories import CUT, attempt_of, session_of
-from tests.jobs.health_world import REFUSED, World
+from tests.jobs.health_world import World
 from tests.jobs.test_asking import FIND, RUNNING, accepted, ask, poll_type, sent
 from tests.pages.conftest import Operator
 
@@ -74,10 +74,10 @@ def test_a_job_that_is_being_found_out_says_so_from_the_live_page_on(operator: O
 
 def test_a_refused_account_is_told_on_the_live_page_and_mended_from_its_own(operator: Operator) -> None:
     world = World(accounts=3, sessions_each=4, name="video")
-    world.run(0, REFUSED)
+    world.take_offline(0)
     world.run(1, replace(factories.BUSY, error_code="http_429", error_message="slow down"))
     operator.log_in()
-    operator.sees("4 offline: refused by the upstream, not taken out by an operator: http_401: unknown key")
+    operator.sees("4 offline: refused by the upstream: http_401: unknown key")
     operator.sees("sessions in use")
     operator.looks("live-refused")
     operator.sees("3 cooldown: the upstream asked for a rest: http_429: slow down")
