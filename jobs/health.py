@@ -21,9 +21,7 @@ from upstream.calls import Outcome
 
 LOST = frozenset({"timeout", "cut", "unreadable_answer", "connection_lost"})  # no answer, or none that can be read
 SERVER_ERROR = 500
-NOT_ASKED = frozenset(
-    {"mapping_error", FILE_GONE, NO_ADDRESS}
-)  # the call could not be built: the upstream said nothing
+NOT_ASKED = frozenset({"mapping_error", FILE_GONE, NO_ADDRESS})  # it could not be built: the upstream said nothing
 
 
 def kind_of(finding: Finding) -> Kind | None:

@@ -14,9 +14,9 @@ waits at the pool and weighs what the first left. `weigh` decides, before the se
   Retry-After, else for the quarantine. No account is blamed, and one session of the whole pool is the probe.
 - **Refused** (401, 402, 403) may be the account's fault, or the job's. So a refusal is one tenant's word: the account rests as
   by its breaker, longer each time, and whatever job is next is its probe, whose success heals. It goes offline, until an
-  operator enables it or its credential changes, when with no success in between
-  a second tenant is refused as well (but never the last account of a pool that may be used, which goes on being probed), or
-  three different jobs are, in a pool that no other tenant ever had a job in, for then nobody else can confirm it.
+  operator enables it or its credential changes, when with no success in between a second tenant is refused as well (but
+  never the last account of a pool that may be used, which goes on being probed), or three different jobs are, in a pool
+  that no other tenant ever had a job in, for then nobody else can confirm it.
 - **Suspected**: a job that a second account refuses, or the last one three times, is at fault and fails. What it said then
   speaks against no account: one that went offline by its word rests and is probed instead.
 - **The probe is lost** when its session is drained, disabled, quarantined or not offered any more, or rests with its account:

@@ -10,9 +10,8 @@ from statemachine.sql import Row
 
 WINDOW = timedelta(seconds=10)
 FEWEST_ACCOUNTS = 3  # with a common cause; where there are only two, both
-MOST_REFUSALS = (
-    3  # of one job, then it is at fault; of different jobs where nobody else can confirm, then the account is
-)
+# Of one job, then it is at fault; of different jobs where nobody else can confirm, then the account is.
+MOST_REFUSALS = 3
 SPEAKS_FOR = timedelta(seconds=health.SPEAKS_FOR_SECONDS)
 LONGEST_WHY = 200
 REFUSED = "refused by the upstream, not taken out by an operator: "  # begins the note of such sessions

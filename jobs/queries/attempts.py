@@ -177,12 +177,9 @@ def go_on(rows: Sequence[dict[str, Any]]) -> list[Row]:
     """The upstream has the work and goes on: what it calls it, how far it is, and when it is asked again.
 
     `answered`: by an answer of ours, not by its own word while a call may still be under way. Asked again after
-    `pause_ms`; null: nobody can ask, so when `max_runtime_ms` have passed since the call. Locks them in id order first.
+    `pause_ms`; null: nobody can ask, so when `max_runtime_ms` have passed since the call. The caller has locked them.
     """
-    if not rows:
-        return []
-    fetch(_LOCK, [[row["id"] for row in rows]])
-    return fetch(_GO_ON, [json.dumps(rows)])
+    return [] if not rows else fetch(_GO_ON, [json.dumps(rows)])
 
 
 def not_asked(attempt_ids: Sequence[int]) -> None:
@@ -219,21 +216,17 @@ def cancelling(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def cancel_asked(rows: Sequence[dict[str, Any]]) -> list[Row]:
-    """The upstream took the wish to cancel these ({id, fence}); what it makes of it is asked at once, or answered by the
-    call that is under way.
+    """The upstream took the wish to cancel these (locked; {id, fence}); what it makes of it is asked at once, or answered by
+    the call that is under way.
     """
-    if not rows:
-        return []
-    fetch(_LOCK, [[row["id"] for row in rows]])
-    return fetch(_CANCEL_ASKED, [json.dumps(rows)])
+    return [] if not rows else fetch(_CANCEL_ASKED, [json.dumps(rows)])
 
 
 def doubt(rows: Sequence[dict[str, Any]]) -> list[Row]:
-    """Marks outcomes as unknown, to be looked at after `pause_ms`, or when `max_runtime_ms` have passed since the call."""
-    if not rows:
-        return []
-    fetch(_LOCK, [[row["id"] for row in rows]])
-    return fetch(_DOUBT, [json.dumps(rows)])
+    """Marks outcomes of these (locked) attempts as unknown, to be looked at after `pause_ms`, or when `max_runtime_ms` have
+    passed since the call.
+    """
+    return [] if not rows else fetch(_DOUBT, [json.dumps(rows)])
 
 
 def abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:

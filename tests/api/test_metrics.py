@@ -17,7 +17,7 @@ from credits import upstream_accounts
 from jobs import transitions, turns
 from jobs.api import metrics
 from jobs.models import Job, JobType
-from jobs.queries import affording, occupancy, pace, server
+from jobs.queries import affording, flights, occupancy, pace, server
 from pool import transitions as sessions
 from pool.models import Resource
 from statemachine.sql import Row
@@ -288,8 +288,6 @@ def test_processes_that_share_a_folder_are_told_together(
 
 
 def _flights_of(job: Job) -> Any:
-    from jobs.queries import flights
-
     return flights.opened([factories.attempt_of(job).pk])
 
 

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from credits import ledger
-from jobs import admission, asking, transitions
+from jobs import admission, transitions
 from jobs.models import Attempt, Job, JobType
 from jobs.queries import claim
 from jobs.replays import NotReplayable
@@ -129,67 +129,6 @@ def test_of_two_assigners_one_gets_the_session() -> None:
     assert standing(jobs[0]) == ("assigned", "reserved", 1, claim.BATCH + 1)
     last.refresh_from_db()
     assert (last.state, last.turn is not None) == ("pending", True)
-
-
-def test_an_answer_that_waits_for_a_new_sending_is_too_late() -> None:
-    job = factories.at("assigned", factories.make_job_type(idempotent=True))
-    first = factories.dispatch(job)
-    db.let_time_pass(16)
-    transitions.doubt([job.pk])
-    sent, _ = second_waits(lambda: asking.verify([job.pk], HOLDER), lambda: factories.learn(first, factories.SUCCESS))
-    assert sent[0].fence > first.fence
-    assert standing(job) == ("processing", "busy", 1, 10)
-
-
-def test_a_new_sending_passes_over_what_an_answer_is_about_to_end() -> None:
-    job = factories.at("assigned", factories.make_job_type(idempotent=True))
-    first = factories.dispatch(job)
-    db.let_time_pass(16)
-    transitions.doubt([job.pk])
-    _, sent = second_passes(lambda: factories.learn(first, factories.SUCCESS), lambda: asking.verify([job.pk], HOLDER))
-    assert sent == []
-    assert standing(job) == ("processing", "available", 0, 10)
-
-
-def test_of_two_verifiers_one_sends() -> None:
-    job = factories.at("assigned", factories.make_job_type(idempotent=True))
-    factories.learn(factories.dispatch(job), factories.CUT)
-    db.let_time_pass(5)
-    verify = lambda: len(asking.verify([job.pk], HOLDER))  # noqa: E731
-    assert second_passes(verify, verify) == (1, 0)
-    assert factories.attempt_of(job).sendings == 2
-
-
-def test_asking_passes_over_what_somebody_has_locked_and_asks_for_the_rest() -> None:
-    job_type = factories.make_job_type(factories.make_pool(sessions=2), idempotent=True)
-    tenant = factories.make_tenant()
-    jobs = [factories.submit(tenant, job_type) for _ in range(2)]
-    transitions.assign(job_type.pool_id)
-    for flight in transitions.dispatch([job.pk for job in jobs], HOLDER):
-        factories.learn(flight, factories.CUT)
-    db.let_time_pass(5)
-    with transaction.atomic():
-        db.rows("SELECT id FROM jobs_attempt WHERE job_id = %s FOR UPDATE", [jobs[0].pk])
-        sent = in_another_connection(lambda: asking.verify([job.pk for job in jobs], HOLDER)).result(RACE_SECONDS)
-    assert [flight.job_id for flight in sent] == [jobs[1].pk]
-
-
-def test_asking_and_an_operator_do_not_wait_for_each_other_in_a_circle() -> None:
-    """Some sessions are let go, others get a new fence, and an operator wants them all: all lock them by their ids."""
-    job_type = factories.make_job_type(factories.make_pool(sessions=4), idempotent=True, max_runtime_ms=1_000)
-    tenant = factories.make_tenant()
-    jobs = [factories.submit(tenant, job_type) for _ in range(4)]
-    transitions.assign(job_type.pool_id)
-    for flight in transitions.dispatch([job.pk for job in jobs], HOLDER):
-        factories.learn(flight, factories.CUT)
-    Attempt.objects.filter(job__in=jobs[:2]).update(sendings=9)
-    db.let_time_pass(60)
-    ids = list(Resource.objects.order_by("-id").values_list("pk", flat=True))
-    with transaction.atomic():
-        sent = asking.verify([job.pk for job in jobs], HOLDER)
-        other = in_another_connection(lambda: sessions.quarantine(ids, 60, "an operator"))
-        wait_until_blocked_by_us()
-    assert (len(sent), other.result(RACE_SECONDS)) == (2, 4)
 
 
 def test_a_finish_that_waits_for_a_cancel_knows_that_it_was_asked_for() -> None:
