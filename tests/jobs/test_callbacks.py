@@ -238,6 +238,17 @@ def test_a_late_success_of_a_run_that_failed_is_our_loss() -> None:
     assert finished(job).state == "failed"
 
 
+@pytest.mark.parametrize("charset", ["undefined", "idna", "unicode_escape", "punycode", "utf-7"])
+def test_a_word_in_an_odd_charset_is_taken_and_says_nothing(charset: str) -> None:
+    job, flight = told_job(polled=False)
+    factories.learn(flight, TAKEN)
+    path = address_of(job).removeprefix("https://berth.example")
+    sent_as = f"text/plain; charset={charset}"
+    answer = Client().generic("POST", path, b"\x80+2AA-", content_type=sent_as, HTTP_RETRY_AFTER="Mon, 01 Jan 99999")
+    assert answer.status_code == 204
+    assert attempt_of(job).ended_at is None
+
+
 def test_no_more_than_so_many_words_are_kept() -> None:
     job, flight = told_job(polled=False)
     factories.learn(flight, TAKEN)
