@@ -2,7 +2,9 @@
 
 import json
 import socket
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,10 +22,18 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 THREADS, CONNECTIONS = 4, 2  # of the web process in these tests: half its threads wait for a connection
 
 
-def submit(servers: WebAndLive, caller: Caller, job_type: JobType) -> int:
+def submit(servers: WebAndLive, caller: Caller, job_type: JobType, sent: Callable[[], object] = lambda: None) -> int:
+    """The status; `sent` is called once the request is on its way."""
+
+    def trace(event: str, _info: Any) -> None:
+        if event == "http11.send_request_body.complete":
+            sent()
+
     headers = {"Authorization": f"Bearer {caller.key}"}
     body = {"type": job_type.name, "payload": {}}
-    return httpx.post(f"{servers.urls['web']}/v1/jobs", json=body, headers=headers, timeout=30).status_code
+    with httpx.Client(timeout=30) as client:
+        url = f"{servers.urls['web']}/v1/jobs"
+        return client.post(url, json=body, headers=headers, extensions={"trace": trace}).status_code
 
 
 def test_while_all_threads_wait_probes_answer_and_no_absent_senders_job_is_stored(
@@ -31,7 +41,9 @@ def test_while_all_threads_wait_probes_answer_and_no_absent_senders_job_is_store
 ) -> None:
     with transaction.atomic(), ThreadPoolExecutor(THREADS) as clients:
         ledger.lock_wallets([caller.tenant.pk])
-        waiting = [clients.submit(submit, servers, caller, job_type) for _ in range(THREADS)]
+        sent = threading.Barrier(THREADS + 1, timeout=db.BLOCKED_SECONDS)
+        waiting = [clients.submit(submit, servers, caller, job_type, sent.wait) for _ in range(THREADS)]
+        sent.wait()  # else a thread would be free for one who leaves
         wait_until_waiting(CONNECTIONS)
         for _ in range(3):
             _send_and_leave(servers, caller, {"type": job_type.name, "payload": {"left": True}})

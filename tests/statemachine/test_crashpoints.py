@@ -1,0 +1,42 @@
+"""Crash points: nothing happens unless asked; the nth passing of all processes is hit, once."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from statemachine import crashpoints
+from tests.whole.running import PROJECT
+
+PASSING = "from statemachine.crashpoints import crashpoint\nfor _ in range({}): crashpoint('here')"
+
+
+def passing(folder: str, times: int) -> int:
+    """The exit status of a process that passes the point so often."""
+    environment = {**os.environ, "CRASHPOINTS": folder}
+    command = [sys.executable, "-c", PASSING.format(times)]
+    return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode
+
+
+def test_nothing_happens_unless_asked(tmp_path: Path) -> None:
+    assert passing("", 3) == 0
+    assert passing(str(tmp_path), 3) == 0
+
+
+@pytest.mark.parametrize("hit", [1, 2, 3])
+def test_the_nth_passing_ends_its_process_and_no_other(tmp_path: Path, hit: int) -> None:
+    crashpoints.arm(tmp_path, "here", hit)
+    assert [passing(str(tmp_path), 1) for _ in range(hit + 1)] == [0] * (hit - 1) + [-signal.SIGKILL, 0]
+    assert len(crashpoints.victims(tmp_path, "here")) == 1
+    assert not crashpoints.disarm(tmp_path, "here")
+
+
+def test_another_point_is_not_hit_and_a_point_can_be_disarmed(tmp_path: Path) -> None:
+    crashpoints.arm(tmp_path, "there")
+    crashpoints.arm(tmp_path, "here", 2)
+    assert crashpoints.disarm(tmp_path, "here")
+    assert passing(str(tmp_path), 3) == 0
+    assert (tmp_path / "there.1").exists()
