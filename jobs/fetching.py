@@ -18,6 +18,7 @@ from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts, fetches, flights
 from jobs.signals import announce_attempts, attempt_ended, attempt_owing
+from statemachine.crashpoints import crashpoint
 from upstream.result_files import ALONE, UNAVAILABLE
 
 PAUSES_SECONDS: Final = (10.0, 30.0, 120.0, 300.0)  # between the tries of a link: five within about ten minutes
@@ -63,6 +64,7 @@ def paid(attempt_id: int, taken: int, result: Any) -> bool:
     """
     with transaction.atomic():
         done = fetches.fetched(attempt_id, taken, result)
+        crashpoint("fetch.paid", done)
         announce_attempts(attempt_ended, done)
     return bool(done)
 
@@ -88,6 +90,7 @@ def put_off(attempt_id: int, fence: int, taken: int, why: str) -> None:
     with transaction.atomic():
         failed = _noted(attempt_id, fence, why, "ours")
         pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else PUT_OFF_SECONDS
+        crashpoint("fetch.noted")
         waited = fetches.waited_seconds(attempt_id)
         _again_or_given_up(attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None)
 

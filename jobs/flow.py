@@ -27,6 +27,7 @@ from jobs.states import JOB
 from jobs.transitions import REVIEW_SECONDS
 from pool.queries import health
 from pool.signals import resource_moved
+from statemachine.crashpoints import crashpoint
 from statemachine.machine import Moved
 
 Rows = Sequence[Mapping[str, Any]]
@@ -148,6 +149,7 @@ def happened(event: str, rows: Rows) -> None:
 
 @receiver(job_moved)
 def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    crashpoint("finish.committed", verb in ENDS or verb == "retry")
     happened(f"job {verb}", [job.row for job in moved])
     if verb in ENDS:  # whoever waits for another change finds it by looking each second
         redis_hints.announce([job.row for job in moved])
@@ -155,34 +157,41 @@ def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
 
 @receiver(resource_moved)
 def _resource_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    crashpoint("release.committed", verb != "use")
     happened(f"resource {verb}", [resource.row for resource in moved])
 
 
 @receiver(attempt_ended)
 def _attempt_ended(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("learn.committed")
     happened("attempt ended", rows)
 
 
 @receiver(attempt_doubted)
 def _attempt_doubted(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("doubt.committed")
     happened("attempt doubted", rows)
 
 
 @receiver(attempt_told)
 def _attempt_told(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("told.committed")
     happened("attempt told", rows)
 
 
 @receiver(cancel_wanted)
 def _cancel_wanted(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("cancel.committed")
     happened("cancel wanted", rows)
 
 
 @receiver(completion_late)
 def _completion_late(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("late.committed")
     happened("completion late", rows)
 
 
 @receiver(attempt_owing)
 def _attempt_owing(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("owe.committed")
     happened("attempt owing", rows)

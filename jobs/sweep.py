@@ -21,6 +21,7 @@ from jobs import calls, fetcher, late, reviews, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
+from statemachine.crashpoints import crashpoint
 
 logger = logging.getLogger(__name__)
 LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
@@ -107,9 +108,11 @@ _VERBS: dict[str, Callable[..., Any]] = {
 def _run(steps: list[Step]) -> None:
     for step in steps:
         for arguments in _missed(step):
+            crashpoint("sweep.found")
             try:
                 with bound_contextvars(task=step.task):
                     _VERBS[step.task](*arguments)
+                crashpoint("sweep.done")
                 swept.labels(step.task).inc()
             except DATABASE_AWAY as error:
                 _database.noted(error)
