@@ -45,7 +45,7 @@ class Program(threading.Thread):
     """One program of a tenant: a submit each `every` seconds, and what it does beside that by its dice."""
 
     def __init__(
-        self, log: Log, tenant: str, client: httpx.Client, types: Sequence[str], every: float, dice: random.Random
+        self, log: Log, tenant: str, client: httpx.Client, *, types: Sequence[str], every: float, dice: random.Random
     ) -> None:
         super().__init__(name=f"program of {tenant}", daemon=True)
         self.log, self.tenant, self.client, self.types, self.every, self.dice = log, tenant, client, types, every, dice
@@ -123,7 +123,7 @@ class Load:
                     base_url=self._url, headers={"Authorization": f"Bearer {key}"}, timeout=ANSWER_SECONDS
                 )
                 dice = random.Random(f"{self._seed} {tenant} {number} {len(self.programs)}")
-                self.programs.append(Program(self._log, tenant, client, types, every, dice))
+                self.programs.append(Program(self._log, tenant, client, types=types, every=every, dice=dice))
         for program in self.programs:
             if not program.ident:
                 program.start()

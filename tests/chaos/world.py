@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -47,12 +47,14 @@ class World:
     """`with World(home, groups=3) as world:`. Nobody submits before `world.load.begin()`.
 
     `berths` are the groups of processes by name (`web`, `workers`, `workers-2`, …); `proxies` stand between them and
-    their servers (`web-postgres`, `workers-2-redis`, …), before the upstreams (`workers-upstream`, `workers-strict`;
-    of further groups too), between programs and web (`client-web`), and between upstreams and web (`upstream-web`).
+    their servers (`web-postgres`, `workers-2-redis`, …), between all workers and the upstreams (`workers-upstream`,
+    `workers-strict`), between programs and web (`client-web`), and between upstreams and web (`upstream-web`).
     """
 
-    def __init__(self, home: Path, *, groups: int = 1, seed: int = 1, rate: float = RATE) -> None:
-        self.home, self.groups, self.seed = home, groups, seed
+    def __init__(
+        self, home: Path, *, groups: int = 1, seed: int = 1, rate: float = RATE, project: Path = PROJECT
+    ) -> None:
+        self.home, self.groups, self.seed, self.project = home, groups, seed, project
         self.crashpoints = home / "crashpoints"
         self.client_log = home / "clients.jsonl"
         self.books = [home / f"{name}.book" for name in declared.UPSTREAMS]
@@ -84,26 +86,20 @@ class World:
         self._ending.callback(self.servers.stop)
         for name in ("client-web", "upstream-web"):
             self.proxies.between(name, NOWHERE)
+        # One way to the upstreams for all groups: that is what the configuration names.
+        upstreams = {name: self.proxies.between(f"workers-{name}", url).url for name, url in self.simulators.items()}
         self.web = self.start("web", WEB)
         for name in ("client-web", "upstream-web"):
             self.proxies[name].aim(self.web.run["web_url"])
         for number in range(1, self.groups + 1):
-            self.start_workers(f"workers-{number}" if number > 1 else "workers")
-        upstreams = {name: self.proxies[f"workers-{name}"].url for name in declared.UPSTREAMS}
+            self.start(f"workers-{number}" if number > 1 else "workers", WORKERS)
         self.web.apply(declared.config(upstreams), **declared.credentials())
-        keys = {name: self._issue_key(name) for name in declared.TENANTS}
+        keys = dict(line.split() for line in self._issued(declared.TENANTS))
         self.load = Load(self.proxies["client-web"].url, keys, self.client_log, rate=self._rate, seed=self.seed)
         self._ending.callback(self.load.close)
 
-    def start_workers(self, name: str, *roles: str, **variables: str) -> Running:
-        """One more group of workers, with proxies of its own."""
-        if name == "workers":  # one way to the upstreams for all: that is what the configuration names
-            for upstream, url in self.simulators.items():
-                self.proxies.between(f"workers-{upstream}", url)
-        return self.start(name, roles or WORKERS, **variables)
-
     def start(self, name: str, roles: Sequence[str], **variables: str) -> Running:
-        """A group of processes, each `up` with a folder of its own, behind proxies to the servers."""
+        """A group of processes, which is an `up` with a folder of its own, behind proxies to the servers."""
         settings = {
             "DATABASE_URL": self.proxies.between(f"{name}-postgres", self.servers.run["database_url"]).url,
             "REDIS_URL": self.proxies.between(f"{name}-redis", self.servers.run["redis_url"]).url,
@@ -115,9 +111,12 @@ class World:
             "LONGEST_RESTART_SECONDS": str(LONGEST_RESTART_SECONDS),
             **{key: self.servers.run["env"][key] for key in KEYS},
         }
-        self.berths[name] = Running(self._folder(name), "--only", ",".join(roles), **{**settings, **variables})
+        berth = Running(
+            self._folder(name), "--only", ",".join(roles), project=self.project, **{**settings, **variables}
+        )
+        self.berths[name] = berth
         self._ending.callback(self._stop, name)
-        return self.berths[name]
+        return berth
 
     def pids(self) -> dict[str, int]:
         """All processes of Berth, as `workers/worker-assign`; without those that are being restarted."""
@@ -216,8 +215,9 @@ class World:
         self._ending.callback(_end, process)
         return process.stdout.readline().split()[-1]
 
-    def _issue_key(self, tenant: str) -> str:
-        return self.web.manage("issue_key", tenant).stdout.strip().splitlines()[-1]
+    def _issued(self, tenants: Collection[str]) -> list[str]:
+        """A tenant and its key, line by line."""
+        return self.web.manage("issue_key", *tenants).stdout.strip().splitlines()[-len(tenants) :]
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
