@@ -31,7 +31,9 @@ class ServersOfTheRun:
         self.home.chmod(0o711)  # the user nobody may have to pass to its database
         self.password = token_hex(20)
         self.postgres_port, self.valkey_port = _two_free_ports()
-        self.own = {name for name in ("DATABASE_URL", "REDIS_URL") if name in _of_the_parent() or not os.environ.get(name)}
+        self.own = {
+            name for name in ("DATABASE_URL", "REDIS_URL") if name in _of_the_parent() or not os.environ.get(name)
+        }
         self.summary = "servers of the tests: as the environment says"
         _set_environment(self.home, self._urls())
         try:

@@ -17,9 +17,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 class Commands:
-    """The process; it is begun with the first command, and anew when the environment is another."""
+    """The process, of the code of this folder; it is begun with the first command, and anew for another environment."""
 
-    def __init__(self) -> None:
+    def __init__(self, project: Path = PROJECT) -> None:
+        self._project = project
         self._process: subprocess.Popen[str] | None = None
         self._environment: dict[str, str] = {}
         self._one = threading.Lock()
@@ -35,7 +36,8 @@ class Commands:
             assert self._process.stdin is not None
             assert self._process.stdout is not None
             print(json.dumps([list(arguments), dict(variables)]), file=self._process.stdin, flush=True)
-            code, stdout, stderr = json.loads(self._process.stdout.readline())
+            answer = self._process.stdout.readline()
+            code, stdout, stderr = json.loads(answer) if answer else (self._process.wait(), "", "it was killed")
         return subprocess.CompletedProcess(["manage.py", *arguments], code, stdout, stderr)
 
     def stop(self) -> None:
@@ -45,9 +47,10 @@ class Commands:
 
     def _begin(self, environment: dict[str, str]) -> None:
         self.stop()
-        command = [sys.executable, "-m", "tests.whole.commands"]
+        command = [sys.executable, str(Path(__file__).resolve())]
+        found_in = {**environment, "PYTHONPATH": str(self._project)}
         self._process = subprocess.Popen(
-            command, cwd=PROJECT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, cwd=self._project, env=found_in, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._environment = environment
 
