@@ -25,8 +25,8 @@ up: say-up setup ## start everything and keep it running (ARGS="--config FILE --
 test: say-test setup ## run the tests on servers of their own (T="tests/jobs -k name")
 	@$(PY) -m pytest $(T)
 
-check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests
-	@$(PY) -m pytest $(T)
+check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests (in three processes: most of it is waiting)
+	@$(PY) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(T)
 
 screenshots: setup ## take the pictures of docs/screenshots anew (needs chromium)
 	@BERTH_NEED_BROWSER=1 BERTH_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/pages
