@@ -25,7 +25,7 @@ up: say-up setup ## start everything and keep it running (ARGS="--config FILE --
 test: say-test setup ## run the tests on servers of their own (T="tests/jobs -k name")
 	@$(PY) -m pytest $(T)
 
-check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests (in three processes: most of it is waiting)
+check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests
 	@$(PY) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(T)
 
 screenshots: setup ## take the pictures of docs/screenshots anew (needs chromium)
