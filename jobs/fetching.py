@@ -90,7 +90,6 @@ def put_off(attempt_id: int, fence: int, taken: int, why: str) -> None:
     with transaction.atomic():
         failed = _noted(attempt_id, fence, why, "ours")
         pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else PUT_OFF_SECONDS
-        crashpoint("fetch.noted")
         waited = fetches.waited_seconds(attempt_id)
         _again_or_given_up(attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None)
 
@@ -132,6 +131,7 @@ def _noted(attempt_id: int, fence: int, why: str, cause: str) -> int:
     content = {"try": number, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
     logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
     attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": fetches.FETCH, "content": content}])
+    crashpoint("fetch.noted")
     return int(failed[cause]) + 1
 
 

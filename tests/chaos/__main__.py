@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos import faults_of_lines, faults_of_processes, faults_of_servers
+from tests.chaos import faults_of_lines, faults_of_processes, faults_of_servers, kill_points
 from tests.chaos.experiments import Experiment, in_turns
 from tests.chaos.judging import Outcome, run, tell
 from tests.chaos.world import World
@@ -20,6 +20,7 @@ FAMILIES: dict[str, list[Experiment]] = {
     "lines": faults_of_lines.EXPERIMENTS,
     "servers": faults_of_servers.EXPERIMENTS,
     "processes": faults_of_processes.EXPERIMENTS,
+    "kill points": kill_points.EXPERIMENTS,
 }
 END_SECONDS = 60.0  # that the drain and the referee may take, of the minutes
 

@@ -1,11 +1,19 @@
 """The names of crash points: one place each, well formed, and none that the experiments do not know."""
 
+import io
 import re
 import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+import yaml
+from django.conf import settings
+
+from broker_project.config.apply import apply_file
 from statemachine import crashpoints
+from tests.chaos import probed
+from tests.chaos.kill_points import ELSEWHERE, EXPERIMENTS, PARTS, POINTS, SHARPEST
 from tests.chaos.points import names, points
 
 NAME = re.compile(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*")
@@ -27,6 +35,24 @@ def test_every_gap_of_the_flow_has_its_point() -> None:
         *("cancel", "abandon", "doubt", "give_up", "replay", "come_due", "book_late", "review", "decide", "sweep"),
         *("fetch", "result", "file", "clean", "balance", "checkpoint", "apply", "prepare"),
     }
+
+
+def test_every_point_is_tried_by_an_experiment_or_said_to_be_tried_elsewhere() -> None:
+    tried = [point.name for point in POINTS]
+    assert sorted([*tried, *ELSEWHERE]) == sorted(names())
+    assert set(SHARPEST) <= set(tried)
+    killed = [each.name.partition(" at ")[2] for each in EXPERIMENTS[:PARTS]]
+    assert sorted(", ".join(killed).split(", ")) == sorted(tried)
+
+
+@pytest.mark.django_db
+def test_what_the_experiments_declare_can_be_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "PUBLIC_URL", "http://127.0.0.1:9")
+    for name, value in probed.credentials().items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "points.yaml"
+    file.write_text(yaml.safe_dump(probed.config("http://127.0.0.1:9", "127.0.0.1:9")))
+    assert apply_file(file, dry_run=False, prune=False, out=io.StringIO()).is_empty is False
 
 
 def test_a_point_costs_nothing_and_writes_nothing_unless_armed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ MOVES = {
     "completed": set(),
 }
 ENDS = ", ".join(f"'{state}'" for state in TERMINAL)
-BY_UNITS = re.compile(r"outcome\.units\s*\*\s*(\d+(?:\.\d+)?)")
+BY_UNITS = re.compile(r"outcome\.units(?:\s*\*\s*(\d+(?:\.\d+)?))?")
 
 
 def no_acknowledged_job_is_lost(evidence: Evidence) -> list[Any]:
@@ -46,7 +46,7 @@ def no_job_is_unasked_for(evidence: Evidence) -> list[Any]:
 
 def one_key_makes_one_job(evidence: Evidence) -> list[Any]:
     """All submits with one key are answered with one job, and the database has no second one of that key."""
-    answered = defaultdict(set)
+    answered: dict[tuple[str, str], set[str]] = defaultdict(set)
     for (tenant, key), lines in evidence.by_key.items():
         answered[tenant, key] |= {line["job"] for line in lines if line["status"] in (200, 202)}
     stored = Counter((row["tenant"], row["key"]) for row in evidence.jobs.values())
@@ -210,7 +210,7 @@ def _prices(job: Row, delivered: Sequence[Any]) -> set[int]:
     by_units = BY_UNITS.fullmatch(job["settle"].strip())
     if by_units is None:  # an expression that the referee cannot read: the hold bounds it
         return {job["charged"]}
-    each = float(by_units[1]) * MICRO
+    each = float(by_units[1] or 1) * MICRO
     return {min(job["price"], math.ceil(round(execution["billed"] * each, 6))) for execution in delivered}
 
 

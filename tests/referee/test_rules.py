@@ -24,7 +24,7 @@ from tests.referee.intact import (
     line,
     received,
 )
-from tests.whole.running import PROJECT
+from tests.whole.commands import PROJECT
 
 # It asks a database of its own making, beside the tables of the tests.
 pytestmark = [pytest.mark.django_db, pytest.mark.tampers]
