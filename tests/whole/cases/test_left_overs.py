@@ -10,7 +10,7 @@ from tests.whole.cases.world import World
 from tests.whole.running import wait_for
 
 pytestmark = pytest.mark.processes
-EACH = 6
+EACH = 4
 GAUGE = re.compile(r'^(berth_(?:jobs|sessions))\{pool="leaks",state="(\w+)"\} (\d+)', re.M)
 
 

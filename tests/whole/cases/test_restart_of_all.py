@@ -2,6 +2,8 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
@@ -11,7 +13,7 @@ from tests.whole.cases.world import World
 from tests.whole.running import wait_for
 
 pytestmark = pytest.mark.processes
-QUEUED = 16
+QUEUED = 12
 KEPT = {"postgres"}
 
 
@@ -20,7 +22,7 @@ def test_after_all_was_killed_the_queue_has_its_order_and_what_ran_is_not_done_a
     running = [world.submit(name, 6) for _ in range(2)]
     wait_for(lambda: len(world.executions(running)) == 2)
     queued = [world.submit(name) for _ in range(QUEUED)]
-    assert places(world) == {job_id: number for number, job_id in enumerate(queued, 1)}
+    assert places(world, queued) == {job_id: number for number, job_id in enumerate(queued, 1)}
 
     pids = {role: pid for role, pid in world.berth.pids().items() if role not in KEPT}
     with redis.Redis.from_url(world.berth.run["redis_url"]) as hints:
@@ -29,7 +31,7 @@ def test_after_all_was_killed_the_queue_has_its_order_and_what_ran_is_not_done_a
         os.kill(pid, signal.SIGKILL)
     wait_for(lambda: all(now not in {0, pids[role]} for role, now in world.berth.pids().items() if role in pids))
     wait_for(lambda: answers(world))
-    left = places(world)
+    left = places(world, queued)
     assert [left[job_id] for job_id in queued if job_id in left] == list(range(1, len(left) + 1))
 
     jobs = world.ended(name, [*running, *queued], 60)
@@ -43,10 +45,11 @@ def test_after_all_was_killed_the_queue_has_its_order_and_what_ran_is_not_done_a
     )
 
 
-def places(world: World) -> dict[str, int]:
-    """The position of each job that waits."""
-    page = world.clients["all is killed"].get("/v1/jobs", params={"state": "pending", "limit": 100}).json()
-    return {job["id"]: job["queue"]["position"] for job in page["data"]}
+def places(world: World, ids: list[str]) -> dict[str, int]:
+    """The position of each of the jobs that waits."""
+    with ThreadPoolExecutor(8) as programs:
+        jobs = programs.map(partial(world.job, "all is killed"), ids)
+    return {job["id"]: job["queue"]["position"] for job in jobs if job["queue"]}
 
 
 def answers(world: World) -> bool:

@@ -32,7 +32,14 @@ POOLS: dict[str, tuple[int, dict[str, Any]]] = {
     "connections are cut": (4, {"upstream": SYNC}),
     "corrupted": (1, {"upstream": SYNC}),
     "unknown adapter": (1, {"upstream": SYNC}),
-    "leaks": (6, {"upstream": {**POLLED, "poll": {**POLL, "timeout": "1s"}, "cancel": CANCEL}, "max_runtime": "4s"}),
+    "leaks": (
+        4,
+        {
+            "upstream": {**POLLED, "poll": {**POLL, "timeout": "1s"}, "cancel": CANCEL},
+            "delivery": "at_most_once",
+            "max_runtime": "2s",
+        },
+    ),
     "all is killed": (2, {"upstream": SYNC}),
 }
 SESSIONS = sum(sessions for sessions, _ in POOLS.values())
