@@ -34,6 +34,7 @@ OF_POOLS = (
     ("berth_unaffordable_jobs", "Jobs that wait until an upstream account can pay for them.", "unaffordable"),
     ("berth_lag_seconds", "Age of the oldest job whose turn it is.", "lag_seconds"),
     ("berth_oldest_waiting_seconds", "Age of the oldest job that could run.", "oldest_waiting_seconds"),
+    ("berth_oldest_running_seconds", "Since the oldest open attempt took its session.", "oldest_running_seconds"),
     ("berth_dead_letters", f"Failed jobs nobody put aside; up to {occupancy.MOST_DEAD}.", "dead_letters"),
     ("berth_free_sessions", "Sessions that could be given to a job now.", "free_sessions"),
     ("berth_utilisation_ratio", "Busy sessions of those that are not offline.", "utilisation"),
