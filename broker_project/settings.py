@@ -91,6 +91,7 @@ if DATABASE_POOL_SIZE < 2:
 INSTALLED_APPS = [
     "broker_project",  # first: its templates stand before those of the admin
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -17,7 +17,7 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, fetcher, late, reviews, transitions
+from jobs import calls, fetcher, late, redrives, reviews, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
@@ -102,6 +102,7 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "dispatch": calls.dispatch,
     "book_late": late.book,
     "review": reviews.review,
+    "redrive": redrives.drive,
 }
 
 
