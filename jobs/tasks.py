@@ -5,7 +5,20 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import balances, calls, fetcher, keeping, late, reviews, sweep, telling, transitions, wakes
+from jobs import (
+    balances,
+    calls,
+    fetcher,
+    keeping,
+    late,
+    reopening,
+    reviews,
+    suspecting,
+    sweep,
+    telling,
+    transitions,
+    wakes,
+)
 from pool import transitions as sessions
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
@@ -56,6 +69,16 @@ def release(resource_ids: list[int]) -> None:
 @shared_task(name="jobs.replace_probes")
 def replace_probes(pool_id: int) -> None:
     sessions.replace_probes(pool_id)
+
+
+@shared_task(name="jobs.inquire")
+def inquire() -> None:
+    suspecting.inquire()
+
+
+@shared_task(name="jobs.reopen")
+def reopen(pool_id: int) -> None:
+    reopening.reopen(pool_id)
 
 
 @shared_task(name="jobs.come_due")
