@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import time
+from typing import Any
 
 from tests.servers import ServersOfTheRun
 
@@ -13,6 +14,8 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:1000", help="from:to")
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--trace", action="store_true", help="print what happened, in its order")
+    parser.add_argument("--bugs", nargs="*", help="sow these bugs, or all, one after the other: each must be found")
+    parser.add_argument("--most", type=int, default=400, help="seeds in which a bug is looked for")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of texts have an order of their own in each process otherwise
         os.environ["PYTHONHASHSEED"] = "0"
@@ -37,6 +40,8 @@ def _run(arguments: argparse.Namespace) -> int:
                 print("\n".join(runner.trace))
             print(found.what if found else f"seed {arguments.seed}: nothing found")
             return int(found is not None)
+        if arguments.bugs is not None:
+            return _sow(runner, arguments.bugs, arguments.most)
         first, last = map(int, arguments.seeds.split(":"))
         begun, count = time.monotonic(), 0
         for found in runner.run(range(first, last)):
@@ -45,6 +50,21 @@ def _run(arguments: argparse.Namespace) -> int:
         seconds = time.monotonic() - begun
         print(f"{last - first} seeds in {seconds:.0f} s, {seconds / max(1, last - first):.3f} s each; {count} with a breach")
         return int(count > 0)
+
+
+def _sow(runner: Any, names: list[str], most: int) -> int:
+    from tests.simulated.bugs import BUGS, sown
+
+    missed = 0
+    for name in names or BUGS:
+        begun = time.monotonic()
+        with sown(name):
+            found = next(iter(runner.run(range(most))), None)
+        runner.empty()
+        missed += found is None
+        told = f"seed {found.seed}: {found.what[:150]}" if found else f"NOT FOUND in {most} seeds"
+        print(f"{name:<28} {time.monotonic() - begun:5.0f} s  {told}", flush=True)
+    return int(missed > 0)
 
 
 if __name__ == "__main__":

@@ -87,16 +87,16 @@ class _Slot:
     def _work(self) -> None:
         connection.execute_wrappers.append(self._around)
         commit, rollback = connection._commit, connection._rollback
-        connection._commit = lambda: self._ended(commit, "COMMIT")
-        connection._rollback = lambda: self._ended(rollback, "")
+        connection._commit = lambda: self._ended(commit, rollback, "COMMIT")
+        connection._rollback = lambda: self._ended(rollback, rollback, "")
         while (task := self.inbox.get()) is not None:
             self.task = task
             try:
                 task.function()
-            except Crashed:
-                connection.close()
             except BaseException as error:  # noqa: BLE001  the scheduler judges it
                 task.error = error
+            if task.dead:  # whatever became of it on its way out
+                connection.close()
             self.task, task.done = None, True
             self.crew.leave(self)
             self.crew.posts.put(task)
@@ -122,13 +122,17 @@ class _Slot:
                 task.committed += 1
                 self._stop(task, "committed")
 
-    def _ended(self, end: Callable[[], None], how: str) -> None:
+    def _ended(self, end: Callable[[], None], rollback: Callable[[], None], how: str) -> None:
         task = self.task
         if task is None or not task.in_transaction:
             end()
             return
         if how and task.fine:
-            self._stop(task, how)
+            try:
+                self._stop(task, how)
+            except Crashed:
+                rollback()
+                raise
         end()
         task.in_transaction, task.committed = False, task.committed + 1
         if how:

@@ -106,7 +106,7 @@ def of_seed(seed: int) -> Plan:
     """The plan of a seed; the same each time."""
     draw = random.Random(f"plan {seed}")  # noqa: S311
     calm = draw.random() < 0.2
-    plan = Plan(seed, calm=calm, fine=draw.random() < 0.4, workers=draw.choice([1, 2, 2, 3]))
+    plan = Plan(seed, calm=calm, fine=draw.random() < (0.6 if calm else 0.4), workers=draw.choice([1, 2, 2, 3]))
     plan.accounts, plan.sessions = draw.choice([(1, 1), (1, 1), (1, 2), (2, 1)])
     plan.cooldown_ms = draw.choice([0, 0, 0, 300])
     tenants = draw.choice([1, 1, 2])
@@ -151,16 +151,27 @@ def _acts(draw: random.Random, plan: Plan, tenants: int) -> list[Act]:
 
 
 def _fail(draw: random.Random, plan: Plan) -> None:
-    often = draw.choice([0.02, 0.08, 0.25])
-    names = ["lost", "doubled", "late", "refused", "cut_before", "cut_after", "busy", "unavailable", "error", "gateway", "fails"]
-    for name in [*names, "rejected"]:
-        if draw.random() < 0.6:
-            setattr(plan, name, often * draw.random())
-    plan.lost = draw.choice([plan.lost, plan.lost, 0.5, 1.0])
+    """Some kinds of faults each, so that a run has time to go deep into what follows from them."""
+    for names in _TOGETHER:
+        if draw.random() < 0.4:
+            often = draw.choice([0.05, 0.15, 0.4])
+            for name in names:
+                setattr(plan, name, often * draw.uniform(0.3, 1))
+    plan.lost = draw.choice([plan.lost, plan.lost, plan.lost, 1.0])
     plan.late_seconds = draw.choice([0.05, 1.0, 8.0])
-    plan.crashes = draw.choice([0, 0, 1, 2, 4])
-    plan.crash = draw.choice([0.003, 0.02, 0.1])
-    plan.pauses = draw.choice([0, 0, 1, 2])
-    plan.outages = draw.choice([0, 0, 0, 1, 2])
+    if draw.random() < 0.4:
+        plan.crashes, plan.crash = draw.choice([1, 2, 5]), draw.choice([0.003, 0.01, 0.03])
+    if draw.random() < 0.4:
+        plan.pauses = draw.choice([1, 3])
+    if draw.random() < 0.2:
+        plan.outages = draw.choice([1, 2])
     plan.long = draw.choice([0.0, 0.1, 0.4])
-    plan.slow_steps = draw.choice([0.0, 0.02, 0.1])
+    plan.slow_steps = draw.choice([0.0, 0.0, 0.02, 0.1])
+
+
+_TOGETHER = (
+    ("lost", "doubled", "late"),
+    ("refused", "cut_before", "cut_after"),
+    ("busy", "unavailable", "rejected"),
+    ("error", "gateway", "fails"),
+)

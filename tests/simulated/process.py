@@ -39,6 +39,7 @@ class Process:
     def be_born(self) -> None:
         self.lives, self.sweeping, self.writing, self.beating = True, False, False, False
         self.flying: dict[Any, Any] = {}
+        self.coroutines: list[Coroutine[Any, Any, None]] = []
         self.loop = SimulatedLoop(self)
         if self.life:
             self.world.scheduler.say(self.name, "lives again")
@@ -60,7 +61,14 @@ class Process:
         self.lives = False
         for task in list(self.tasks):
             self.world.scheduler.kill(task)
+        self.world.checks.crashed(self.flying)
+        self.forget_calls()
         self.world.scheduler.at(self.world.random.uniform(0.5, 8), self.be_born)
+
+    def forget_calls(self) -> None:
+        """What waits for answers waits no more."""
+        for coroutine in self.coroutines:
+            coroutine.close()
 
     def ended(self, task: Task) -> None:
         """A task of it is done."""
@@ -128,6 +136,10 @@ class SimulatedLoop(CallLoop[Any]):
             self._loop = _EventLoop(self.process)  # type: ignore[assignment]
         return self._loop
 
+    def _recorded(self, key: Any) -> None:
+        super()._recorded(key)
+        self.process.world.checks.recorded(key, self.writer.outcomes.pop(key))
+
     def _watch_later(self, key: Any) -> None:
         entry = self._calls.get(key)
         if entry is None or entry.ended or entry.lost or math.isinf(entry.safe_until):
@@ -147,6 +159,7 @@ class _Writer(OutcomeWriter[Any]):
     def __init__(self, process: Process, learn: Any, recorded: Any) -> None:
         super().__init__(learn, recorded)
         self._process = process
+        self.outcomes: dict[Any, Outcome] = {}
 
     @property
     def pause_seconds(self) -> float:
@@ -159,6 +172,7 @@ class _Writer(OutcomeWriter[Any]):
         return bool(self._later) or not self._queue.empty()
 
     def put(self, key: Any, outcome: Outcome) -> None:
+        self.outcomes[key] = outcome
         super().put(key, outcome)
         self._process.write()
 
@@ -177,14 +191,19 @@ class _EventLoop:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._last_us = 0
 
     def call_soon_threadsafe(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """In the order in which it is asked, as asyncio does."""
         world = self._process.world
-        world.scheduler.at(world.scheduler.step_seconds(), lambda: function(*arguments), self._process)
+        now = world.clock.us
+        self._last_us = max(self._last_us, now + round(world.scheduler.step_seconds() * 1e6))
+        world.scheduler.at((self._last_us - now) / 1e6, lambda: function(*arguments), self._process)
 
     call_soon = call_soon_threadsafe
 
     def create_task(self, coroutine: Coroutine[Any, Any, None]) -> "Stepped":
+        self._process.coroutines.append(coroutine)
         stepped = Stepped(self._process, coroutine)
         self.call_soon(stepped.go_on)
         return stepped

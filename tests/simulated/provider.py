@@ -98,10 +98,20 @@ class Provider:
             answer(500, {"status": "broken"})
         elif (work := self.works.get(name.removeprefix("ref-"))) is None:
             answer(404, {"status": "unknown"})
+        elif what == "cancel":
+            self._cancel(work, answer)
         else:
-            if what == "cancel" and work.state == "running":
-                self._end(work, "cancelled")
-            answer(200 if what != "cancel" or work.state == "cancelled" else 409, work.said())
+            answer(200, work.said())
+
+    def _cancel(self, work: Work, answer: Answering) -> None:
+        if work.state != "running":
+            answer(409, work.said())
+        elif self._world.random.random() < 0.5:
+            self._end(work, "cancelled")
+            answer(200, work.said())
+        else:  # it takes its time, and may be done before
+            self._world.scheduler.at(self._world.random.uniform(0, 6), lambda: self._end(work, "cancelled"))
+            answer(202, work.said())
 
     def executions(self, job: str) -> int:
         return sum(work.executions for work in self.works.values() if work.job == job)
@@ -116,13 +126,14 @@ class Provider:
         world.scheduler.say("provider", f"receives {world.short(key)} for {account}")
         world.checks.received(key)
         known = self.works.get(key)
-        if known is not None and kind.deduplicates:
-            self._again(known, answer)
-            return
+        # What stands before it refuses repeats too, and knows nothing of keys.
         for name, status in (("busy", 429), ("unavailable", 503), ("rejected", 422)):
             if self._hits(name):
                 answer(status, {"status": "refused"})
                 return
+        if known is not None and kind.deduplicates:
+            self._again(known, answer)
+            return
         # What fails before it begins looks like what fails after.
         if self._hits("error") and world.random.random() < 0.5:
             answer(500, {"status": "broken"})

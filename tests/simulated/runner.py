@@ -55,17 +55,17 @@ class Runner:
             if found is None and len(batch) >= audit_every:
                 found = self._audit(batch)
             if found is not None:
+                yield found
                 self.empty()
                 batch = []
-                yield found
             elif len(batch) >= audit_every:
                 batch = []
                 self._since_empty += audit_every
                 if self._since_empty >= EMPTY_EVERY:
                     self.empty()
         if batch and (found := self._audit(batch)) is not None:
-            self.empty()
             yield found
+            self.empty()
 
     def one(self, seed: int) -> Found | None:
         """One seed in empty tables, with an audit of its own."""

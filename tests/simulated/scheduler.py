@@ -30,6 +30,7 @@ class Scheduler:
         self._queue: list[tuple[int, int, Any, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._told_us = -1
+        self.runs = 0  # of tasks: as long as it stays, the database stays as it is
 
     def at(self, seconds: float, what: Callable[[], None], process: Any = None) -> None:
         """Does it so many seconds from now; what belongs to a process ends with it."""
@@ -86,6 +87,7 @@ class Scheduler:
         self._run(task, task.gate.release)
 
     def _run(self, task: Task, start: Callable[[], None]) -> None:
+        self.runs += 1
         task.process.enter()
         self.tell_time()
         task.committed = 0

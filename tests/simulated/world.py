@@ -49,7 +49,8 @@ class World:
         self.names: dict[str, str] = {}  # of jobs, for the trace
         self.made: dict[tuple[int, str], set[str]] = {}  # tenant and key → jobs
         self.kinds = {kind.name: kind for kind in plan.kinds}
-        self.draining = False
+        self.draining = self._rested = False
+        self._due: due.Due | None = None
         self.mailbox = Mailbox(self)
         self.checks = Checks(self)
         self.network = Network(self)
@@ -65,6 +66,9 @@ class World:
         self._plan_faults()
         self._sweep_later(self.random.uniform(0, 2))
         self._until(MAIN_SECONDS)
+        if self.plan.calm:
+            self.checks.hinted()
+            self.checks.judge()
         self._begin_to_drain()
         self._until(DRAIN_SECONDS)
         self.checks.drained()
@@ -73,6 +77,8 @@ class World:
         """Ends all tasks."""
         for task in list(self.scheduler.active):
             self.scheduler.kill(task)
+        for process in [*self.workers, self.web]:
+            process.forget_calls()
 
     def short(self, key: str) -> str:
         """A dispatch key as the trace names it."""
@@ -88,7 +94,7 @@ class World:
         while self.clock.us < end and not self._is_at_rest():
             self.scheduler.step()
             self.checks.judge()
-            if self._crashes and self.random.random() < self.plan.crash / 3:
+            if self._crashes and self.random.random() < self.plan.crash:
                 self._kill_somebody()
 
     def _is_at_rest(self) -> bool:
@@ -115,9 +121,11 @@ class World:
         """A process stands still, as under SIGSTOP; not within a transaction, which the server would end."""
         still = [each for each in self.workers if each.lives and not any(task.in_transaction for task in each.tasks)]
         if still and not self.draining:
-            process, seconds = self.random.choice(still), self.random.uniform(1, 25)
+            calling = [each for each in still if each.flying]
+            process = self.random.choice(calling or still)
+            seconds = self.random.choice([self.random.uniform(0.5, 12), self.random.uniform(12, 25)])
             self.scheduler.say(process.name, f"stands still for {seconds:.1f} s")
-            process.paused_until_us = self.clock.us + round(seconds * 1e6)
+            process.paused_until_us = max(process.paused_until_us, self.clock.us + round(seconds * 1e6))
 
     def _begin_to_drain(self) -> None:
         self.scheduler.say("world", "drains")
@@ -128,9 +136,11 @@ class World:
 
     def _step_seconds(self) -> float:
         draw = self.random.random()
-        if self.plan.calm or draw >= self.plan.slow_steps + 0.1:
+        if draw >= self.plan.slow_steps + 0.15:
             return self.random.uniform(0.0005, 0.004)
-        return self.random.uniform(0.01, 0.4) if draw >= self.plan.slow_steps else self.random.uniform(0.3, 3)
+        if draw >= self.plan.slow_steps:
+            return self.random.uniform(0.004, 0.04 if self.plan.calm else 0.4)
+        return self.random.uniform(0.3, 3)
 
     # --- the sweep ---
 
@@ -139,8 +149,11 @@ class World:
 
     def _sweep(self) -> None:
         """What is due is swept by one who lives; while nothing is, time goes on to what will be."""
-        self.scheduler.tell_time()
-        found = due.now(self.cursor)
+        if self._due is None or self._due_runs != self.scheduler.runs or self._due_us <= self.clock.us:
+            self.scheduler.tell_time()
+            self._due, self._due_runs = due.now(self.cursor), self.scheduler.runs
+            self._due_us = self.clock.us + (self._due.next_seconds or 0.0) * 1e6
+        found = self._due
         living = [process for process in [*self.workers, self.web] if process.lives]
         free = [process for process in living if not process.sweeping]
         steps = [step for step in FLOW if step.task in found.steps]
@@ -151,11 +164,13 @@ class World:
             if process is self.web:
                 steps = [step for step in steps if not step.needs_calls]
             process.sweep(steps)
-        busy = bool(self.scheduler.active) or self.mailbox.under_way or bool(steps)
+        # An open breaker may wait for ever for a success that nobody asks for any more.
+        waiting = any(step.task != "replace_probes" for step in steps)
+        busy = bool(self.scheduler.active or self.mailbox.under_way or waiting)
         self._rested = not busy and found.next_seconds is None and not self._anything_flies()
         pause = self.random.uniform(0.3, 1.2)
         if not busy and self.draining and found.next_seconds is not None:
-            pause = max(pause, found.next_seconds)
+            pause = max(pause, (self._due_us - self.clock.us) / 1e6)
         self._sweep_later(pause)
 
     def _anything_flies(self) -> bool:
