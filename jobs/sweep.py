@@ -17,7 +17,7 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, fetcher, late, reviews, transitions
+from jobs import calls, fetcher, late, redrives, reopening, reviews, suspecting, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
@@ -95,6 +95,8 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "expire": transitions.expire,
     "release": sessions.release,
     "replace_probes": sessions.replace_probes,
+    "inquire": suspecting.inquire,
+    "reopen": reopening.reopen,
     "come_due": transitions.come_due,
     "afford": transitions.afford,
     "promote": transitions.promote,
@@ -102,6 +104,7 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "dispatch": calls.dispatch,
     "book_late": late.book,
     "review": reviews.review,
+    "redrive": redrives.drive,
 }
 
 

@@ -8,7 +8,7 @@ from tests.verdicts.declared import AUTHORIZATION, CANCEL, SAYS
 ACCOUNTS: Final = 3  # of each pool
 SESSIONS: Final = 2  # of each account
 LATENCY: Final = "uniform:150ms:350ms"
-UNASKABLE_SECONDS: Final = 6.0  # max_runtime of the types whose outcome nobody can be asked for
+UNASKABLE: Final = ("once", "told")  # nobody can be asked what became of a lost answer
 PATIENCE: Final = "3s"
 # Those of the strict upstream, which executes a key again when it is sent again, and those of the one that deduplicates.
 UPSTREAMS: Final[Mapping[str, tuple[str, ...]]] = {"upstream": ("swift", "asked", "told"), "strict": ("once",)}
@@ -44,14 +44,14 @@ WAYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "max_runtime": "8s",
         "upstream": {"mode": "sync", "submit": {**SYNC, "idempotent": True}},
     },
-    "once": {"max_runtime": f"{UNASKABLE_SECONDS:.0f}s", "upstream": {"mode": "sync", "submit": SYNC}},
+    "once": {"max_runtime": "6s", "upstream": {"mode": "sync", "submit": SYNC}},
     "asked": {
         "delivery": "at_least_once",
         "max_runtime": "20s",
         "upstream": {"mode": "poll", "submit": STARTS, "poll": POLL, "find": FIND, "cancel": CANCEL},
     },
     "told": {
-        "max_runtime": f"{UNASKABLE_SECONDS:.0f}s",
+        "max_runtime": "6s",
         "upstream": {
             "mode": "callback",
             "submit": {**STARTS, "body": "{'n': payload.n, 'callback_url': callback_url}"},

@@ -1,8 +1,10 @@
 """What can happen to the lines between two parts: each kind of fault, on each line where it makes sense."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Final
 
 from tests.chaos.experiments import Experiment
 from tests.chaos.world import World
@@ -18,6 +20,7 @@ LINES: Final = {
     "workers and upstreams": ("workers-upstream", "workers-strict"),
 }
 _BOTH: Final = ("there", "back")
+NONE: Final[Mapping[str, float]] = MappingProxyType({})
 # What is done, for how many seconds, in which directions, with which measures.
 _KINDS: Final[dict[str, tuple[str, float, tuple[str, ...], dict[str, float]]]] = {
     "cut": ("cut", 3.0, _BOTH, {}),
@@ -28,7 +31,7 @@ _KINDS: Final[dict[str, tuple[str, float, tuple[str, ...], dict[str, float]]]] =
     "reset": ("reset", 0.5, _BOTH, {}),
     "dripping": ("drip", 4.0, _BOTH, {"bytes": 64, "seconds": 0.01}),
 }
-# After how many bytes an answer is cut: at its first, and somewhere in it.
+# After how many bytes an answer is cut: at its first, and somewhere in it. Accepted, and nobody was told.
 _CUT_AFTER: Final = {
     "client and web": (0, 60),
     "upstream and web": (0,),
@@ -43,16 +46,17 @@ _CUT_SECONDS: Final = 4.0
 
 def fail(
     world: World,
+    *,
     names: tuple[str, ...],
     kind: str,
-    seconds: float,
+    lasts: float,
     directions: tuple[str, ...] = _BOTH,
-    **measures: Any,
+    measures: Mapping[str, float] = NONE,
 ) -> None:
     """These lines fail at once, for so long."""
     for name in names:
         world.proxies[name].fail(kind, *directions, **measures)
-    time.sleep(seconds)
+    time.sleep(lasts)
     for name in names:
         world.proxies[name].heal()
 
@@ -61,15 +65,22 @@ EXPERIMENTS: Final = [
     *(
         Experiment(
             f"{place}: {what}",
-            partial(fail, names=names, kind=kind, seconds=seconds, directions=directions, **measures),
+            partial(fail, names=names, kind=kind, lasts=lasts, directions=directions, measures=measures),
         )
         for place, names in LINES.items()
-        for what, (kind, seconds, directions, measures) in _KINDS.items()
+        for what, (kind, lasts, directions, measures) in _KINDS.items()
     ),
     *(
         Experiment(
             f"{place}: cut after {count} bytes of an answer",
-            partial(fail, names=LINES[place], kind="after", seconds=_CUT_SECONDS, directions=("back",), bytes=count),
+            partial(
+                fail,
+                names=LINES[place],
+                kind="after",
+                lasts=_CUT_SECONDS,
+                directions=("back",),
+                measures={"bytes": count},
+            ),
         )
         for place, counts in _CUT_AFTER.items()
         for count in counts

@@ -66,11 +66,12 @@ def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
     outcome = Outcome(experiment.name)
     experiment.run(world)
     world.calm()
-    sessions.forget()
-    with ThreadPoolExecutor(1) as aside:
+    with ThreadPoolExecutor(2) as aside:
         audit = aside.submit(_audit, world)
+        counted = aside.submit(_count_anew, world, sessions)
         outcome.recovery_seconds = recovered_after(world, before)
         outcome.violations += audit.result()
+        counted.result()
     outcome.jobs = _ended(world) - ended
     if outcome.recovery_seconds is None:
         outcome.violations.append(f"after {RECOVERY_SECONDS:.0f} s less is done than before: {world.left()}")
@@ -78,6 +79,12 @@ def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
         f"unusable for {spell.last - spell.began:.1f} s: {spell.row}" for spell in sessions.take_unusable()
     ]
     return outcome
+
+
+def _count_anew(world: World, sessions: Sessions) -> None:
+    sessions.forget()
+    world.await_callers()
+    sessions.forget()
 
 
 def _ended(world: World) -> int:

@@ -20,7 +20,7 @@ from tests.chaos.declared import POOR, TYPES
 
 ANSWER_SECONDS: Final = 6.0  # a program's patience with one request
 REPEAT_SECONDS: Final = 60.0  # how long it repeats a submit; then it gives the key up
-PROGRAMS: Final = 2  # of each tenant
+PROGRAMS: Final = 6  # of each tenant: a slow answer then keeps none of them from its next submit
 POOR_PART: Final = 0.25  # of the pace of others: most of its submits are refused
 FINAL: Final = range(200, 500)  # a status that repeating would not change, but 429
 SHORT: Final = ("state", "version", "code")

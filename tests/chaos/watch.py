@@ -4,13 +4,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
 import psycopg2
 
-from tests.chaos.declared import POOR, UNASKABLE_SECONDS
+from tests.chaos.declared import POOR, UNASKABLE
 from tests.chaos.world import LEASE_SECONDS, SWEEP_SECONDS, World
 
 WINDOW_SECONDS: Final = 5.0
@@ -28,7 +28,8 @@ WHERE j.state IN ('completed', 'cancelled') AND t.name <> %s
 AND j.finished_at > clock_timestamp() - make_interval(secs => %s)"""
 _TAKEN = """
 SELECT r.id AS resource, r.state, r.reason, a.id AS attempt, coalesce(a.dispatch_key, '') AS key, a.sendings, a.phase,
-       a.verdict, t.name AS type, extract(epoch FROM clock_timestamp() - a.called_at)::float AS called
+       a.verdict, a.sendings > j.max_attempts AS given_up, t.name AS type,
+       t.max_runtime_ms / 1000.0 AS max_runtime, extract(epoch FROM clock_timestamp() - a.called_at)::float AS called
 FROM pool_resource r LEFT JOIN jobs_attempt a ON a.resource_id = r.id AND a.ended_at IS NULL
 LEFT JOIN jobs_job j ON j.id = a.job_id LEFT JOIN jobs_jobtype t ON t.id = j.type_id
 WHERE r.state <> 'available'"""
@@ -43,15 +44,13 @@ class Spell:
     row: dict[str, Any]
 
 
-@dataclass
 class Sessions(threading.Thread):
     """Looks twice a second, from `start` to `stop`; a spell counts from the end of a fault on."""
 
-    world: World
-    unusable: list[Spell] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, world: World) -> None:
         super().__init__(name="sessions", daemon=True)
+        self.world = world
+        self.unusable: list[Spell] = []
         self._spells: dict[tuple[Any, ...], Spell] = {}
         self._over = threading.Event()
         self._lock = threading.Lock()
@@ -102,11 +101,9 @@ class Sessions(threading.Thread):
 
 
 def _waits_out(row: dict[str, Any]) -> bool:
-    """Nobody can be asked whether it runs: then its session stays taken until it is over for certain."""
-    askable = row["type"] not in ("once", "told")
-    return (
-        not askable and row["called"] is not None and row["called"] < UNASKABLE_SECONDS + SWEEP_SECONDS + GRACE_SECONDS
-    )
+    """Nobody can be asked whether it runs, or was asked in vain so often: then its session stays taken until it is certain."""
+    askable = row["type"] not in UNASKABLE and not row["given_up"]
+    return not askable and row["called"] is not None and row["called"] < float(row["max_runtime"]) + UNUSABLE_SECONDS
 
 
 def done(world: World, seconds: float = WINDOW_SECONDS) -> int | None:

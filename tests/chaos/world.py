@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +32,8 @@ LEASE_SECONDS: Final = 3.0
 SWEEP_SECONDS: Final = 1.0
 LONGEST_RESTART_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 120.0
-RATE: Final = 12.0
+BACK_SECONDS: Final = 60.0
+RATE: Final = 10.0  # submits a second, under a third of what the sessions can do
 WEB: Final = ("web", "live", "beat")
 WORKERS: Final = ("worker-assign", "worker-transitions", "worker-upstream")
 KEYS: Final = ("SECRET_KEY", "FIELD_KEYS", "KEY_PEPPERS")
@@ -132,6 +135,22 @@ class World:
             os.kill(pid, number)
         return int(pid)
 
+    def await_callers(self) -> None:
+        """Until a process that makes calls works: while there is none, a session cannot be found free."""
+        wait_for(lambda: any(self._works(name, "worker-upstream") for name in self.berths), BACK_SECONDS)
+
+    def _works(self, name: str, role: str) -> bool:
+        """Whether the present process of a worker has come to its work; one that stands still does not count."""
+        pid = self.berths[name].pids().get(role, 0)
+        if not pid or pid in self.stopped:
+            return False
+        with suppress(OSError):
+            began = time.time() - _age_seconds(pid)
+            lines = (self.berths[name].home / "logs" / f"{role}.log").read_text(errors="replace").splitlines()
+            said = [line.split()[0] for line in lines if line.rpartition(" role=")[0].endswith(" sweeps.")]
+            return any(datetime.fromisoformat(each).timestamp() > began for each in said)
+        return False
+
     def calm(self) -> None:
         """Ends all faults: proxies are healed, what was stopped goes on, no crash point is armed."""
         self.proxies.heal()
@@ -218,6 +237,12 @@ class World:
     def _issued(self, tenants: Collection[str]) -> list[str]:
         """A tenant and its key, line by line."""
         return self.web.manage("issue_key", *tenants).stdout.strip().splitlines()[-len(tenants) :]
+
+
+def _age_seconds(pid: int) -> float:
+    """How long a process has lived. Raises OSError when it does not."""
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return float(Path("/proc/uptime").read_text().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
