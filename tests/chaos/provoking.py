@@ -38,7 +38,7 @@ class Prober:
 
     def submit(self, job_type: str, payload: Any, tenant: str = TENANT, **more: Any) -> str:
         """The job; empty when it was not answered, and then it may be there all the same."""
-        key = f"{tenant} {next(self._keys):016d}"
+        key = f"{tenant}-{next(self._keys):016d}"
         content = {"type": job_type, "payload": payload, **more}
         about = {"key": key, "type": job_type, "payload": str(payload)[:100]}
         sent = {"headers": {"Idempotency-Key": key}, "json": content}
