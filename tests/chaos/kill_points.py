@@ -63,6 +63,17 @@ def linked(prober: Prober) -> None:
 
 
 def linked_at_second_try(prober: Prober) -> None:
+    prober.submit("points linked", {"echo": _there_at_second_try(prober)})
+
+
+def linked_in_part(prober: Prober) -> None:
+    """What was stored of a result is given up where the rest does not come."""
+    prober.linking.pages["/made"] = (200, {"Content-Type": "text/plain"}, b"made")
+    echo = {"here": f"{prober.linking.url}/made", "not yet": _there_at_second_try(prober)}
+    prober.submit("points linked", {"echo": echo})
+
+
+def _there_at_second_try(prober: Prober) -> str:
     page = f"/later-{time.monotonic_ns()}"
 
     def content() -> bytes:
@@ -70,7 +81,7 @@ def linked_at_second_try(prober: Prober) -> None:
         return b"not yet"
 
     prober.linking.pages[page] = (503, {}, content)
-    prober.submit("points linked", {"echo": prober.linking.url + page})
+    return prober.linking.url + page
 
 
 def lost(prober: Prober) -> None:
@@ -167,12 +178,11 @@ for _ in range(50):
 
 
 def reviewed(prober: Prober) -> None:
-    """As if an hour had passed for an open hold."""
-    cancelled = prober.submit("points asked", {"seconds": 3})
+    """As if an hour had passed, for a job that runs."""
+    prober.until(prober.submit("points asked", {"seconds": 5}), "processing")
     prober.world.rows(
-        """SET LOCAL session_replication_role = replica;
-           UPDATE credits_hold SET created_at = created_at - interval '2 hours' WHERE job_id = %s""",
-        cancelled or None,
+        "SET LOCAL session_replication_role = replica;"
+        " UPDATE credits_hold SET created_at = created_at - interval '2 hours'"
     )
     prober.python("from jobs.reviews import review; review()")
 
@@ -227,7 +237,6 @@ POINTS: Final = [
     Point("enter.written", WEB, with_a_file),
     Point("submit.referred", WEB, with_a_file),
     *(Point(f"file.{gap}", WEB, with_a_file) for gap in ("counted", "written", "completed")),
-    Point("file.left", WEB, Prober.upload_cut),
     *(Point(f"callback.{gap}", WEB) for gap in ("heard", "noted")),
     Point("told.committed", WEB),
     *(Point(f"cancel.{gap}", WEB, cancelled_running) for gap in ("flagged", "committed")),
@@ -254,6 +263,7 @@ POINTS: Final = [
     Point("owe.committed", CALLS, linked),
     *(Point(f"fetch.{gap}", CALLS, linked) for gap in ("taken", "collected", "paid")),
     Point("fetch.noted", CALLS, linked_at_second_try),
+    Point("file.left", CALLS, linked_in_part),
     *(Point(f"finish.{gap}", ACCOUNT) for gap in ("locked", "settled", "moved", "told", "marked", "charged", "committed")),
     Point("finish.released", ACCOUNT, failed),
     Point("come_due.stood", ACCOUNT, away),
