@@ -17,10 +17,11 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, fetcher, late, reviews, transitions
+from jobs import calls, fetcher, late, redrives, reviews, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
+from statemachine.crashpoints import crashpoint
 
 logger = logging.getLogger(__name__)
 LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
@@ -101,15 +102,18 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "dispatch": calls.dispatch,
     "book_late": late.book,
     "review": reviews.review,
+    "redrive": redrives.drive,
 }
 
 
 def _run(steps: list[Step]) -> None:
     for step in steps:
         for arguments in _missed(step):
+            crashpoint("sweep.found")
             try:
                 with bound_contextvars(task=step.task):
                     _VERBS[step.task](*arguments)
+                crashpoint("sweep.done")
                 swept.labels(step.task).inc()
             except DATABASE_AWAY as error:
                 _database.noted(error)

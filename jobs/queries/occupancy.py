@@ -63,9 +63,8 @@ SELECT p.id AS pool_id, (SELECT count(*) FROM (
 FROM pool_pool p"""
 _OPEN = """
 SELECT r.pool_id, count(*) FILTER (WHERE a.verdict = 'unknown') AS unknown,
-       extract(epoch FROM clock_timestamp() - min(a.opened_at))::float8 AS oldest_seconds
-FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id
-WHERE a.ended_at IS NULL GROUP BY r.pool_id"""
+       extract(epoch FROM clock_timestamp() - min(a.opened_at))::float AS oldest_seconds
+FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id WHERE a.ended_at IS NULL GROUP BY r.pool_id"""
 _ATTENTION = """
 SELECT j.pool_id, count(*) AS jobs FROM credits_holdreview r
 JOIN credits_hold h ON h.id = r.hold_id AND h.status = 'open' JOIN jobs_job j ON j.id = h.job_id
@@ -116,7 +115,8 @@ def filling() -> list[Row]:
 
 def by_pool() -> list[Row]:
     """`filling`, and per pool what operators look at: dead_letters, unknown (attempts being found out),
-    oldest_running_seconds (since the attempt was opened that occupies its session longest), needs_attention (jobs that nobody but an operator can end), and lately
+    oldest_running_seconds (since the oldest attempt that is open was opened), needs_attention (jobs that nobody but an
+    operator can end), and lately
     throughput_per_second, handoff_p50_ms and handoff_p99_ms (None when nothing was handed on).
     """
     pools = {pool["id"]: pool for pool in filling()}
@@ -127,7 +127,7 @@ def by_pool() -> list[Row]:
     for pool_id, pool in pools.items():
         pool["dead_letters"] = dead.get(pool_id, 0)
         pool["unknown"] = running[pool_id]["unknown"] if pool_id in running else 0
-        pool["oldest_running_seconds"] = running[pool_id]["oldest_seconds"] if pool_id in running else 0.0
+        pool["oldest_running_seconds"] = max(0.0, running[pool_id]["oldest_seconds"]) if pool_id in running else 0.0
         pool["needs_attention"] = attention.get(pool_id, 0)
         pool["throughput_per_second"] = throughput.get(pool_id, 0.0)
         pool["handoff_p50_ms"], pool["handoff_p99_ms"] = handoff.get(pool_id, (None, None))
