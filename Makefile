@@ -26,7 +26,7 @@ test: say-test setup ## run the tests on servers of their own (T="tests/jobs -k 
 	@$(PY) -m pytest $(T)
 
 check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests
-	@$(PY) -m pytest $(T)
+	@$(PY) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(T)
 
 screenshots: setup ## take the pictures of docs/screenshots anew (needs chromium)
 	@BERTH_NEED_BROWSER=1 BERTH_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/pages

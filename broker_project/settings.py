@@ -73,6 +73,9 @@ BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 LEASE_SECONDS = env.float("LEASE_SECONDS", default=15.0)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", default=1.0)
 DRAIN_SECONDS = env.float("DRAIN_SECONDS", default=20.0)
+LONGEST_RESTART_SECONDS = env.float(
+    "LONGEST_RESTART_SECONDS", default=10.0
+)  # before `up` starts again what keeps dying
 PREPARED_STATEMENTS = env.bool("PREPARED_STATEMENTS", default=True)  # off behind a proxy that pools by transaction
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=10)
 MAX_FILE_BYTES = env.int("MAX_FILE_BYTES", default=100_000_000)

@@ -13,7 +13,7 @@ from django.dispatch import receiver
 
 from credits import reviews as holds
 from jobs import redis_hints, wakes
-from jobs.queries import affording, claim, dead_letters, line, missed
+from jobs.queries import affording, claim, dead_letters, line, missed, restoring
 from jobs.signals import (
     attempt_doubted,
     attempt_ended,
@@ -27,6 +27,7 @@ from jobs.states import JOB
 from jobs.transitions import REVIEW_SECONDS
 from pool.queries import health
 from pool.signals import resource_moved
+from statemachine.crashpoints import crashpoint
 from statemachine.machine import Moved
 
 Rows = Sequence[Mapping[str, Any]]
@@ -106,6 +107,8 @@ FLOW = (
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
     Step("replace_probes", (), _pools, lambda: [(pool_id,) for pool_id in health.without_probe()]),
+    Step("inquire", (), _jobs, lambda: [()] if restoring.any_due() else [], needs_calls=True),
+    Step("reopen", (), _pools, lambda: [(pool_id,) for pool_id in restoring.over()]),
     Step("come_due", ("job retry",), _jobs, lambda: _set(missed.jobs_come_due()), at="due_at"),
     Step("afford", (), _jobs, lambda: _set(affording.affordable_again())),
     Step(
@@ -149,6 +152,7 @@ def happened(event: str, rows: Rows) -> None:
 
 @receiver(job_moved)
 def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    crashpoint("finish.committed", verb in ENDS or verb == "retry")
     happened(f"job {verb}", [job.row for job in moved])
     if verb in ENDS:  # whoever waits for another change finds it by looking each second
         redis_hints.announce([job.row for job in moved])
@@ -156,34 +160,41 @@ def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
 
 @receiver(resource_moved)
 def _resource_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    crashpoint("release.committed", verb != "use")
     happened(f"resource {verb}", [resource.row for resource in moved])
 
 
 @receiver(attempt_ended)
 def _attempt_ended(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("learn.committed")
     happened("attempt ended", rows)
 
 
 @receiver(attempt_doubted)
 def _attempt_doubted(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("doubt.committed")
     happened("attempt doubted", rows)
 
 
 @receiver(attempt_told)
 def _attempt_told(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("told.committed")
     happened("attempt told", rows)
 
 
 @receiver(cancel_wanted)
 def _cancel_wanted(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("cancel.committed")
     happened("cancel wanted", rows)
 
 
 @receiver(completion_late)
 def _completion_late(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("late.committed")
     happened("completion late", rows)
 
 
 @receiver(attempt_owing)
 def _attempt_owing(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("owe.committed")
     happened("attempt owing", rows)

@@ -17,10 +17,11 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, fetcher, late, redrives, reviews, transitions
+from jobs import calls, fetcher, late, redrives, reopening, reviews, suspecting, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
+from statemachine.crashpoints import crashpoint
 
 logger = logging.getLogger(__name__)
 LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
@@ -110,6 +111,8 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "expire": transitions.expire,
     "release": sessions.release,
     "replace_probes": sessions.replace_probes,
+    "inquire": suspecting.inquire,
+    "reopen": reopening.reopen,
     "come_due": transitions.come_due,
     "afford": transitions.afford,
     "promote": transitions.promote,
@@ -126,9 +129,11 @@ def _run(steps: list[Step], may_go_on: Callable[[], bool] = _always) -> None:
         for arguments in _missed(step):
             if not may_go_on():
                 return
+            crashpoint("sweep.found")
             try:
                 with bound_contextvars(task=step.task):
                     _VERBS[step.task](*arguments)
+                crashpoint("sweep.done")
                 swept.labels(step.task).inc()
             except DATABASE_AWAY as error:
                 _database.noted(error)

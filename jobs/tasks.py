@@ -7,6 +7,7 @@ from celery import shared_task
 from credits import allowances, ledger
 from jobs import balances, calls, fetcher, keeping, late, sweep, telling, transitions, wakes
 from pool import transitions as sessions
+from statemachine.crashpoints import crashpoint
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
 
@@ -77,7 +78,9 @@ def keep_credits() -> None:
     for _ in range(MOST_ROUNDS):
         if not ledger.expire_due(WALLETS_OF_A_ROUND):
             break
+    crashpoint("credits.expired")
     allowances.grant_allowances()
+    crashpoint("credits.granted")
     telling.credits_expire_soon()
 
 

@@ -13,13 +13,15 @@ from statemachine.sql import Row, fetch
 BATCH = 10
 
 # Sessions of the least recently used account go first. Both sides skip what others have locked, so the claim never waits.
+# The session's own word of a quarantine is read on the row that is locked, the pool's is also true of sessions made since.
 FREE = f"""
         SELECT r.id, r.account_id, r.fence + 1 AS fence
         FROM pool_resource r
         JOIN (SELECT account_id, max(used_at) AS used_at FROM pool_resource WHERE pool_id = %(pool)s
               GROUP BY account_id) a ON a.account_id = r.account_id
         WHERE r.pool_id = %(pool)s AND r.state IN {RESOURCE.guard("reserve")} AND r.accepting
-          AND (SELECT {{allowed}} FROM pool_pool WHERE id = %(pool)s) {{more}}
+          AND NOT r.quarantined
+          AND (SELECT accepting AND quarantined_at IS NULL {{allowed}} FROM pool_pool WHERE id = %(pool)s) {{more}}
         ORDER BY a.used_at NULLS FIRST, r.used_at NULLS FIRST, r.id
         LIMIT {BATCH} FOR NO KEY UPDATE OF r SKIP LOCKED"""
 TURNS = f"""
@@ -36,7 +38,7 @@ WITH told AS MATERIALIZED (
            set_config('synchronous_commit', 'off', true)),"""
 _MEETING = f"""
 free AS MATERIALIZED (
-    SELECT f.*, row_number() OVER () AS n FROM ({FREE.format(allowed="accepting AND NOT tracks_credits", more="")}) f),
+    SELECT f.*, row_number() OVER () AS n FROM ({FREE.format(allowed="AND NOT tracks_credits", more="")}) f),
 turns AS MATERIALIZED (
     SELECT t.*, row_number() OVER () AS n FROM ({TURNS.format(most=BATCH)}) t
     WHERE EXISTS (SELECT 1 FROM free)),

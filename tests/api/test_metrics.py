@@ -241,6 +241,8 @@ def test_what_is_kept_is_counted_once(job_type: JobType) -> None:
 def test_all_is_told_to_prometheus(client: Client) -> None:
     job = factories.at("processing")
     factories.learn(next(iter(_flights_of(job))), factories.CUT)
+    db.let_time_pass(600)
+    assert pool_of(job.type)["oldest_running_seconds"] > 600
     text = client.get("/metrics").content.decode()
     pool = f'pool="{job.pool.name}"'
     for name in (name for name, _, _ in metrics.OF_POOLS):

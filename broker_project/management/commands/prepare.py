@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
+from statemachine.crashpoints import crashpoint
 from statemachine.patience import patient
 
 MIGRATION_LOCK = 7_266_401  # any number that nothing else in this database uses
@@ -25,8 +26,11 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         with one_at_a_time():
+            crashpoint("prepare.locked")
             call_command("migrate", interactive=False, verbosity=0)
+            crashpoint("prepare.migrated")
             self._make_login(os.environ.get("DJANGO_SUPERUSER_PASSWORD", ""))
+        crashpoint("prepare.login_made")
         if options["config"]:
             call_command("apply", options["config"])
 
