@@ -16,6 +16,7 @@ from credits.audit import RULES as OF_CREDITS
 from files.audit import RULES as OF_FILES
 from jobs.audit import RULES as OF_JOBS
 from pool.audit import RULES as OF_POOL
+from statemachine.patience import patient
 
 # By promise: P1, P2, … P12.
 RULES: Final[dict[str, str]] = dict(
@@ -90,7 +91,7 @@ def _snapshot(part: Part | None) -> Iterator[float]:
     outermost = not connection.in_atomic_block
     if part:
         part.make_tables()
-    with transaction.atomic(), connection.cursor() as cursor:
+    with patient(LONGEST_MINUTES * 60 + 10), transaction.atomic(), connection.cursor() as cursor:
         if outermost:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(f"SET LOCAL statement_timeout = '{LONGEST_MINUTES}min'")

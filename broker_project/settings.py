@@ -149,11 +149,13 @@ _SESSION = (
     "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
     " -c plan_cache_mode=force_generic_plan"
 )
+# A network that swallows everything is noticed by the kernel too, also where nobody waits for an answer.
+_ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 _database: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL or "postgres://postgres@127.0.0.1:5432/berth")
 _database.update(
     ENGINE="broker_project.postgres_pool",
     CONN_MAX_AGE=0,  # closing gives the connection back to SQLAlchemy's pool
-    OPTIONS={**_database.get("OPTIONS", {}), "options": _SESSION, "connect_timeout": 5},
+    OPTIONS={**_ALIVE, **_database.get("OPTIONS", {}), "options": _SESSION, "connect_timeout": 5},
 )
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -92,6 +92,6 @@ def take_for_sent(job_ids: Sequence[UUID]) -> list[int]:
 
 
 def _doubt_sent(open_flights: Sequence[Flight]) -> None:
-    findings = [Finding(flight, _LOST, CODE) for flight in open_flights]
+    findings = [Finding(flight, _LOST, "lost") for flight in open_flights]
     attempts.append_evidence([finding.evidence() for finding in findings])
     attempts.doubt([finding.doubt() for finding in findings])

@@ -32,7 +32,8 @@ from upstream.finding import find
 from upstream.ways import Ways
 
 ROUND_SECONDS = 5.0  # of asking, in one sweep
-MOST_CALLS = 100  # of one round
+MOST_CALLS = 200  # of one round
+BUSY_PAUSE_MS = 500  # until a session of its account may be free
 PAUSE_MS, LONGEST_PAUSE_MS = 2_000, 60_000  # between askings that told nothing
 LOOK_AGAIN_MS = 2_000  # at a job that is being found out
 Answer = tuple[Row, int, Outcome]  # of an account, for a number
@@ -166,8 +167,10 @@ def _take_up(job_id: UUID, number: int, account: Row) -> bool:
     """
     with transaction.atomic():
         endings.lock([job_id])
-        job, session = queries.stands(job_id), queries.session_of(account["account_id"])
-        if job is None or session is None:
+        if (job := queries.stands(job_id)) is None:
+            return False
+        if (session := queries.session_of(account["account_id"])) is None:
+            queries.later(json.dumps([{"job_id": job_id, "pause_ms": BUSY_PAUSE_MS, "failed": -1}], default=str))
             return False
         queries.give_turn(job_id, job["turn"])
         fence = queries.skip_numbers(job, session, number - 1)
