@@ -31,7 +31,7 @@ TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
         },
     },
     # Nobody can be asked what came of it: an operator decides.
-    "points unknown": {"max_runtime": "20s", "upstream": {"submit": SYNC}},
+    "points unknown": {"max_runtime": "6s", "upstream": {"submit": SYNC}},
 }
 
 
