@@ -130,9 +130,8 @@ def prober_of(world: World) -> Prober:
 
 def experiments() -> list[Experiment]:
     """The whole list: killed at the first and at the second passing, and stopped for longer than the lease."""
-    processes = [
-        point for point in POINTS if point.lane != COMMAND
-    ]  # a command has no lease, and seldom a second passing
+    # A command has no lease, and seldom a second passing.
+    processes = [point for point in POINTS if point.lane != COMMAND]
     return [
         *_parts(POINTS, "killed", 1, signal.SIGKILL),
         *_parts(processes, "killed at the second passing", 2, signal.SIGKILL),
