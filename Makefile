@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test check screenshots mutants lint types imports lock clean
+.PHONY: help setup demo up test check chaos chaos-full screenshots mutants lint types imports lock clean
 SHELL := /bin/sh
 
 PY := .venv/bin/python
@@ -14,7 +14,7 @@ HOME_DIR := var
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: say-demo setup ## set up, start everything, run a spike of 1,000 jobs, or of your file (CONFIG=my.yaml, ARGS=--exit)
 	@$(PY) -m bench.demo $(if $(CONFIG),--config $(CONFIG)) $(ARGS)
@@ -27,6 +27,12 @@ test: say-test setup ## run the tests on servers of their own (T="tests/jobs -k 
 
 check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests
 	@$(PY) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(T)
+
+chaos: setup ## make faults under load, as many as MINUTES=13 allow, in the order that SEED=1 draws; then the referee
+	@$(PY) -m tests.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),13) $(ARGS)
+
+chaos-full: setup ## make all faults there are, with one group of workers and with three (hours: for the night)
+	@$(PY) -m tests.chaos --seed $(or $(SEED),1) --full $(ARGS)
 
 screenshots: setup ## take the pictures of docs/screenshots anew (needs chromium)
 	@BERTH_NEED_BROWSER=1 BERTH_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/pages

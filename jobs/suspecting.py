@@ -24,6 +24,7 @@ from jobs.states import JOB, NOT_EXECUTED, UNKNOWN
 from jobs.suspicion import Suspicion
 from jobs.transitions import REVIEW_SECONDS
 from pool.secrets import SecretUnreadable
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 from upstream.calls import Call, Outcome
 from upstream.declared import as_written
@@ -31,7 +32,8 @@ from upstream.finding import find
 from upstream.ways import Ways
 
 ROUND_SECONDS = 5.0  # of asking, in one sweep
-MOST_CALLS = 100  # of one round
+MOST_CALLS = 200  # of one round
+BUSY_PAUSE_MS = 500  # until a session of its account may be free
 PAUSE_MS, LONGEST_PAUSE_MS = 2_000, 60_000  # between askings that told nothing
 LOOK_AGAIN_MS = 2_000  # at a job that is being found out
 Answer = tuple[Row, int, Outcome]  # of an account, for a number
@@ -165,17 +167,22 @@ def _take_up(job_id: UUID, number: int, account: Row) -> bool:
     """
     with transaction.atomic():
         endings.lock([job_id])
-        job, session = queries.stands(job_id), queries.session_of(account["account_id"])
-        if job is None or session is None:
+        if (job := queries.stands(job_id)) is None:
+            return False
+        if (session := queries.session_of(account["account_id"])) is None:
+            queries.later(json.dumps([{"job_id": job_id, "pause_ms": BUSY_PAUSE_MS, "failed": -1}], default=str))
             return False
         queries.give_turn(job_id, job["turn"])
         fence = queries.skip_numbers(job, session, number - 1)
         pair = {"job_id": job_id, "turn": job["turn"], "run": job["run"], "number": number}
         pair |= {"resource_id": session["id"], "account_id": account["account_id"], "fence": fence}
+        crashpoint("inquire.numbered")
         JOB.announce("assign", claim.take(job["pool_id"], [pair], settings.LEASE_SECONDS))
+        crashpoint("inquire.assigned")
         holds = [AttemptHold(account["account_id"], job_id, job["run"], number, job["cost"])] if account["pays"] else []
         if not upstream_accounts.hold(job["pool_id"], holds, REVIEW_SECONDS):
             raise RuntimeError(f"account {account['account']} cannot pay for what it has begun: take a reading")
         (attempt_id,) = restoring.take_for_sent([job_id])
+        crashpoint("inquire.taken_up")
         queries.decide(Suspicion.Decided.FOUND, [job_id], attempt_id)
     return True

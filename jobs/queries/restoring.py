@@ -12,6 +12,7 @@ from statemachine.sql import Row, fetch
 
 JUMP = 2**32  # fences and numbers that the lost commits may have drawn: more than they can have been
 VERSIONS = 1_000_000  # the same for the versions of one row
+TOLD_DAYS = 30  # so long every answer of the API tells of a restore
 MOST = 200  # suspicions looked at in one round
 
 # In the lock order. EXCLUSIVE lets readers be and makes every writer wait. A prepared claim that waits here has its snapshot
@@ -93,6 +94,9 @@ SELECT %(job)s::uuid, %(resource)s::bigint, %(account)s::bigint, %(run)s::int, n
        clock_timestamp(), clock_timestamp()
 FROM generate_series(%(first)s::int, %(last)s::int) n ORDER BY n"""
 
+_LATELY = f"""
+SELECT at, went_back_to FROM pool_restoration WHERE at > clock_timestamp() - interval '{TOLD_DAYS} days'
+ORDER BY at DESC LIMIT 1"""
 _OVER = "SELECT id FROM pool_pool WHERE quarantined_until <= clock_timestamp() ORDER BY id"
 _STANDING = """
 SELECT p.id, p.name, p.quarantined_at, p.quarantined_until, p.quarantine_note,
@@ -194,6 +198,11 @@ def skip_numbers(job: Row, session: Row, last: int) -> int:
     fetch(_SKIPPED, {**given, "first": first, "last": last, "fence": session["fence"] + 1})
     after: int = session["fence"] + 1 + max(0, last - first + 1)
     return after
+
+
+def lately() -> list[Row]:
+    """The last restore of the last 30 days, if there was one: at, went_back_to (None: it is not known)."""
+    return fetch(_LATELY)
 
 
 def over() -> list[int]:

@@ -11,42 +11,53 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos import faults_of_lines, faults_of_processes, faults_of_servers, kill_points
-from tests.chaos.experiments import Experiment, in_turns
+from tests.chaos import upgrade
+from tests.chaos.experiments import in_turns
+from tests.chaos.families import FAMILIES
 from tests.chaos.judging import Outcome, run, tell
 from tests.chaos.world import World
 
-FAMILIES: dict[str, list[Experiment]] = {
-    "lines": faults_of_lines.EXPERIMENTS,
-    "servers": faults_of_servers.EXPERIMENTS,
-    "processes": faults_of_processes.EXPERIMENTS,
-    "kill points": kill_points.EXPERIMENTS,
-}
 END_SECONDS = 60.0  # that the drain and the referee may take, of the minutes
+UPGRADE_SECONDS = 120.0
 
 
 def main() -> int:
     options = _parser().parse_args()
+    home = Path(tempfile.mkdtemp(prefix="berth-chaos-", dir=options.folder))
+    home.chmod(0o711)  # the database may run as another user, who must pass
+    tell(f"Seed {options.seed}; the data and logs stand in {home}")
+    end = time.monotonic() + (float("inf") if options.full else 60 * options.minutes)
     outcomes: list[Outcome] = []
+    if options.only in upgrade.NAME:
+        outcomes += _upgraded(home / "upgrade", options.seed)
     for groups in (1, 3) if options.full else (options.groups,):
-        seconds = float("inf") if options.full else 60 * options.minutes
-        outcomes += _in_a_world(options, groups, seconds)
+        outcomes += _in_a_world(home / f"groups-{groups}", groups, end, options)
     broken = [outcome for outcome in outcomes if outcome.violations]
     tell(f"{len(outcomes)} experiments with seed {options.seed}, {len(broken)} of them with violations")
     return 1 if broken else 0
 
 
-def _in_a_world(options: argparse.Namespace, groups: int, seconds: float) -> list[Outcome]:
-    began = time.monotonic()
-    home = Path(tempfile.mkdtemp(prefix="berth-chaos-", dir=options.folder))
+def _upgraded(home: Path, seed: int) -> list[Outcome]:
+    try:
+        outcome = upgrade.run(home, seed)
+    except upgrade.NoHistory as why:
+        tell(f"{upgrade.NAME}: left out, there is no older version here: {why}")
+        return []
+    tell(outcome.line())
+    return [outcome]
+
+
+def _in_a_world(home: Path, groups: int, end: float, options: argparse.Namespace) -> list[Outcome]:
     wanted = {
         family: [each for each in experiments if options.only in each.name and each.least_groups <= groups]
         for family, experiments in FAMILIES.items()
     }
+    if not any(wanted.values()):
+        return []
+    home.mkdir(mode=0o711)
     with World(home, groups=groups, seed=options.seed) as world:
-        tell(f"Workers in {groups} group{'s' if groups > 1 else ''}, seed {options.seed}; all of it stands in {home}")
-        left = seconds - (time.monotonic() - began) - END_SECONDS
-        return run(world, in_turns(wanted, options.seed), left)
+        tell(f"Workers in {groups} group{'s' if groups > 1 else ''}:")
+        return run(world, in_turns(wanted, options.seed), end - time.monotonic() - END_SECONDS)
 
 
 def _parser() -> argparse.ArgumentParser:

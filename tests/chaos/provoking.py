@@ -17,7 +17,7 @@ from tests.chaos.probed import QUEUE, TENANT
 from tests.chaos.world import World
 from tests.linking import Linking
 
-ANSWER_SECONDS: Final = 3.0
+ANSWER_SECONDS: Final = 6.0
 LARGE: Final = "x" * 300_000  # more than a row holds
 _CHANGES = itertools.count(2)
 
@@ -38,7 +38,7 @@ class Prober:
 
     def submit(self, job_type: str, payload: Any, tenant: str = TENANT, **more: Any) -> str:
         """The job; empty when it was not answered, and then it may be there all the same."""
-        key = f"{tenant}-{next(self._keys)}"
+        key = f"{tenant}-{next(self._keys):016d}"
         content = {"type": job_type, "payload": payload, **more}
         about = {"key": key, "type": job_type, "payload": str(payload)[:100]}
         sent = {"headers": {"Idempotency-Key": key}, "json": content}

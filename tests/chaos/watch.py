@@ -28,8 +28,8 @@ WHERE j.state IN ('completed', 'cancelled') AND t.name <> %s
 AND j.finished_at > clock_timestamp() - make_interval(secs => %s)"""
 _TAKEN = """
 SELECT r.id AS resource, r.state, r.reason, a.id AS attempt, coalesce(a.dispatch_key, '') AS key, a.sendings, a.phase,
-       a.verdict, a.sendings > j.max_attempts AS given_up, t.name AS type,
-       t.max_runtime_ms / 1000.0 AS max_runtime, extract(epoch FROM clock_timestamp() - a.called_at)::float AS called
+       a.verdict, a.sendings > j.max_attempts AS given_up, t.name AS type, t.max_runtime_ms / 1000.0 AS max_runtime,
+       extract(epoch FROM clock_timestamp() - a.called_at)::float AS called
 FROM pool_resource r LEFT JOIN jobs_attempt a ON a.resource_id = r.id AND a.ended_at IS NULL
 LEFT JOIN jobs_job j ON j.id = a.job_id LEFT JOIN jobs_jobtype t ON t.id = j.type_id
 WHERE r.state <> 'available'"""

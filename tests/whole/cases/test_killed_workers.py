@@ -31,7 +31,7 @@ def test_jobs_of_a_killed_worker_are_taken_up_and_one_that_kills_it_is_no_job_fo
     found, repeated = "worker is killed", "tried again"
     first, again = world.submit(found, 1), world.submit(repeated, 1, {"hang": "2s", "times": 1})
     next_one = world.submit(found)  # waits for the only session of its account
-    deadly = world.submit("crash loop", sim={"hang": "60s"})
+    deadly = world.submit("crash loop", sim={"hang": "2s", "repeats": True})
     wait_for(lambda: all(starts(world, job_id) == 1 for job_id in (first, again, deadly)))
     kill_the_worker(world)
     killed_at = time.monotonic()
