@@ -124,13 +124,16 @@ def _flag_cleared_late(patch: Patch) -> None:
 
 
 def _counted_before_the_lock(patch: Patch) -> None:
-    def promote(pool_id: int, tenant_ids: Any) -> int:
-        with transaction.atomic():
-            given = transitions.turns.give(pool_id, tenant_ids)
-            transitions.ledger.lock_wallets(tenant_ids)
-            return given
+    lock = transitions.ledger.lock_wallets
 
-    patch(transitions, "promote", promote)
+    def give(pool_id: int, tenant_ids: Any) -> int:
+        rows = transitions.turns.line.give_turns(pool_id, tenant_ids)
+        lock(tenant_ids)
+        transitions.turns.announce("promote", rows)
+        return len(rows)
+
+    patch(transitions.ledger, "lock_wallets", lambda _: None)
+    patch(transitions.turns, "give", give)
 
 
 def _sent_before_commit(patch: Patch) -> None:

@@ -11,7 +11,7 @@ TERMINAL = ("completed", "failed", "cancelled")
 NOBODY_KNEW = ("outcome_unknown", "crash_budget")
 
 _JOBS = """
-SELECT j.id, j.state, j.charged, j.error ->> 'code', jt.delivery, h.status, coalesce(h.captured, 0),
+SELECT j.id, j.state, t.billing = 'credits', j.charged, j.error ->> 'code', jt.delivery, h.status, coalesce(h.captured, 0),
        (SELECT count(*) FROM jobs_jobmove m WHERE m.subject_id = j.id AND m.to_state = ANY(%s)),
        (SELECT count(*) FROM webhooks_event e WHERE e.job_id = j.id),
        EXISTS (SELECT FROM jobs_evidence v JOIN jobs_attempt a ON a.id = v.attempt_id
@@ -19,7 +19,7 @@ SELECT j.id, j.state, j.charged, j.error ->> 'code', jt.delivery, h.status, coal
        EXISTS (SELECT FROM jobs_latecompletion l WHERE l.job_id = j.id),
        EXISTS (SELECT FROM jobs_jobmove m WHERE m.subject_id = j.id AND m.to_state = 'processing'),
        j.crashes
-FROM jobs_job j JOIN jobs_jobtype jt ON jt.id = j.type_id
+FROM jobs_job j JOIN jobs_jobtype jt ON jt.id = j.type_id JOIN tenants_tenant t ON t.id = j.tenant_id
 LEFT JOIN credits_hold h ON h.job_id = j.id AND h.run = j.run AND h.attempt = 0
 WHERE j.pool_id = %s ORDER BY j.id"""
 
@@ -29,10 +29,11 @@ class Ended(NamedTuple):
 
     id: UUID
     state: str
+    billed: bool
     charged: int
     code: str | None
     delivery: str
-    hold: str
+    hold: str | None
     captured: int
     ends: int
     events: int
@@ -55,9 +56,9 @@ def breaches(job: Ended, works: Sequence[Work], lost: int) -> Iterator[str]:
         return
     if (job.ends, job.events) != (1, 1):
         yield f"ended {job.ends} times, with {job.events} events"
-    if job.hold not in ("captured", "released") or job.captured != job.charged:
+    if job.hold not in (("captured", "released") if job.billed else (None,)) or job.captured != job.charged:
         yield f"is {job.state}, charged {job.charged}; its hold is {job.hold}, captured {job.captured}"
-    if job.state == "completed" and job.charged not in done:
+    if job.state == "completed" and (job.charged not in done if job.billed else not done):
         yield f"was charged {job.charged}, and the provider did {done}"
     if job.state != "completed" and job.charged:
         yield f"is {job.state} and was charged {job.charged}"

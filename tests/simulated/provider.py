@@ -156,7 +156,7 @@ class Provider:
         world.scheduler.say("provider", f"executes {world.short(key)}")
         world.checks.executes(work)
         longest = kind.max_runtime - UNDER_WAY_SECONDS
-        seconds = world.random.uniform(0.05, 2)
+        seconds = 0.8 if world.plan.alike else world.random.uniform(0.05, 2)
         if world.random.random() < world.plan.long:
             seconds = world.random.choice([world.random.uniform(2, longest), longest])
         ends = "failed" if self._hits("fails") else "done"

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from pool.models import Pool, Resource, UpstreamAccount
 from tenants.models import Tenant
 from tests.simulated import due
 from tests.simulated.checks import Breach, Checks
-from tests.simulated.clock import Clock
+from tests.simulated.clock import EPOCH, Clock
 from tests.simulated.crew import Crew, Task
 from tests.simulated.mailbox import Mailbox
 from tests.simulated.plan import MICRO, PRICE, Act, Plan
@@ -132,7 +133,7 @@ class World:
     def _pause(self, process: Process) -> None:
         """It stands still, as under SIGSTOP; not within a transaction, which the server would end."""
         if not self.draining and not any(task.in_transaction for task in process.tasks):
-            seconds = self.random.choice([self.random.uniform(0.5, 12), self.random.uniform(15, 25)])
+            seconds = self.random.choice([self.random.uniform(0.5, 12), self.random.uniform(15, 45)])
             self.scheduler.say(process.name, f"stands still for {seconds:.1f} s")
             process.paused_until_us = max(process.paused_until_us, self.clock.us + round(seconds * 1e6))
 
@@ -212,6 +213,7 @@ class World:
         asked = admission.Request(
             type=f"{self.prefix}{act.kind}",
             payload={},
+            run_at=None if act.run_at is None else datetime.fromtimestamp(EPOCH + act.run_at, UTC),
             start_deadline_ms=None if act.deadline is None else round(act.deadline * 1_000),
         )
         made = self.made.setdefault((act.tenant, act.key), set())
@@ -265,9 +267,11 @@ class World:
         )
         self.tenants = []
         for number, (cap, opening) in enumerate(zip(plan.caps, plan.credits, strict=True)):
-            tenant = Tenant.objects.create(name=f"s{seed}-tenant{number}", max_running=cap)
+            billing = Tenant.Billing.NONE if opening is None else Tenant.Billing.CREDITS
+            tenant = Tenant.objects.create(name=f"s{seed}-tenant{number}", max_running=cap, billing=billing)
             ledger.open_wallet(tenant.pk)
-            ledger.grant(tenant.pk, opening * MICRO, f"opening:{tenant.name}")
+            if opening is not None:
+                ledger.grant(tenant.pk, opening * MICRO, f"opening:{tenant.name}")
             self.tenants.append(tenant)
         connection.close()
 
