@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from jobs import sweep, transitions
 from jobs.flow import Step
-from jobs.models import Attempt, Job, JobType
+from jobs.models import Attempt, Job, JobMove, JobType
 from jobs.states import JOB
 from jobs.sweep import Sweeper
 from pool.models import Pool
@@ -112,6 +112,23 @@ def test_what_a_lost_worker_left_behind_is_taken_up(job_type: JobType) -> None:
     assert (sent.state, sent.crashes, sent.attempts) == ("completed", 1, 1)
     assert (unsent.state, unsent.crashes, unsent.attempts) == ("completed", 0, 2)
     assert factories.money(tenant) == (998 * factories.MICRO, 0)
+
+
+def test_a_worker_that_gets_no_messages_goes_on_by_its_sweep(job_type: JobType) -> None:
+    """It lives and sweeps, as a worker that has lost its broker: each step costs a sweep or two, and no more."""
+    sweeper = Sweeper(with_calls=True)
+    sweeper.start()
+    try:
+        job = factories.submit(factories.make_tenant(), job_type, payload={"latency_ms": 20})
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while Job.objects.get().state != "completed":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)  # its sweeps do the rest
+    finally:
+        sweeper.stop()
+    moves = dict(JobMove.objects.filter(subject_id=job.pk).values_list("to_state", "at"))
+    assert (moves["processing"] - moves["assigned"]).total_seconds() < 10, "about 2 s where nothing else runs"
+    assert (moves["completed"] - moves["pending"]).total_seconds() < 20
 
 
 def test_one_sweeps_at_a_time() -> None:
