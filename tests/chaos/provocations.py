@@ -126,11 +126,14 @@ def late(prober: Prober) -> None:
 
 
 def lose_calls(prober: Prober) -> None:
-    prober.send("worker-upstream", signal.SIGKILL)
+    """Who calls is killed in the middle of a call, and not again before its lease is over and swept."""
+    if prober.may_kill_again() and prober.until(prober.submit("points swift", {"seconds": 3}), "processing"):
+        prober.kill("worker-upstream")
 
 
 def lose_wakes(prober: Prober) -> None:
-    prober.send("worker-assign", signal.SIGKILL)
+    if prober.may_kill_again():
+        prober.kill("worker-assign")
 
 
 def decided(prober: Prober) -> None:
