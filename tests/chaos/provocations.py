@@ -92,7 +92,9 @@ def cancelled_waiting(prober: Prober) -> None:
 
 
 def cancelled_running(prober: Prober) -> None:
-    prober.cancel(prober.until(prober.submit("points asked", {"seconds": 8}), "processing"))
+    job = prober.submit("points asked", {"seconds": 4})
+    prober.until(job, "processing")
+    prober.cancel(job)  # also one that does not run yet, or many would stand before the next
 
 
 def cancelled_assigned(prober: Prober) -> None:
@@ -100,7 +102,7 @@ def cancelled_assigned(prober: Prober) -> None:
     roles = [name for name in prober.world.pids() if name.endswith("/worker-upstream")]
     pids = [prober.world.send(role, signal.SIGSTOP) for role in roles]
     try:
-        prober.cancel(prober.until(prober.submit("points swift", {}), "assigned"))
+        prober.cancel(prober.until(prober.submit("points swift", {}), "assigned", seconds=4))
     finally:
         for pid in pids:
             with suppress(ProcessLookupError):
