@@ -40,6 +40,7 @@ def test_the_sharpest_faults_lose_double_and_leak_nothing(tmp_path: Path) -> Non
         with watched(world) as sessions:
             for experiment in SHARPEST:
                 experiment.run(world)
+            sessions.begin_anew()
             judge(world, sessions, outcome := Outcome("all of them"), before)
         assert outcome.violations == []
         assert drained(world).violations == []
