@@ -37,6 +37,7 @@ def test_the_sharpest_faults_lose_double_and_leak_nothing(chaos: World) -> None:
     with watched(chaos) as sessions:
         for experiment in SHARPEST:
             experiment.run(chaos)
+        sessions.begin_anew()
         judge(chaos, sessions, outcome := Outcome("all of them"), before)
     assert outcome.violations == []
     assert drained(chaos).violations == []
