@@ -41,6 +41,14 @@ SESSIONS = {
         FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id
         WHERE a.ended_at IS NULL AND r.state <> CASE a.phase WHEN '{INTENDED}' THEN 'reserved' ELSE 'busy' END
     """,
+    # What the upstream says that it has is taken up; nothing else begins before what was lost is over.
+    "P2.quarantined_pool_begins_nothing": """
+        SELECT 'attempt ' || a.id AS subject, 'opened at ' || a.opened_at AS found,
+               'none since the pool was closed at ' || p.quarantined_at AS expected
+        FROM pool_pool p JOIN pool_resource r ON r.pool_id = p.id JOIN jobs_attempt a ON a.resource_id = r.id
+        WHERE p.quarantined_at IS NOT NULL AND a.opened_at > p.quarantined_at AND a.error_code <> 'restored'
+          AND NOT EXISTS (SELECT FROM jobs_suspicion s WHERE s.attempt_id = a.id)
+    """,
     "P2.attempt_counts_against_its_sessions_account": """
         SELECT 'attempt ' || a.id AS subject, a.account_id AS found, r.account_id AS expected
         FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id WHERE a.account_id <> r.account_id

@@ -50,10 +50,12 @@ def close(cases: Sequence[Row]) -> int:
     return moved
 
 
-def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, where: str = "") -> int:
-    """Ends jobs that were never sent: nothing is charged. Returns how many moved."""
+def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, where: str = "", cause: str = "") -> int:
+    """Ends jobs that were not sent, as far as we know: nothing is charged. Returns how many moved."""
     error = {"code": code, "message": message, "retryable": False}
-    moved = JOB.take(verb, [{"id": job_id, "error": error} for job_id in job_ids], columns=_TERMINAL, where=where)
+    moved = JOB.take(
+        verb, [{"id": job_id, "error": error} for job_id in job_ids], columns=_TERMINAL, where=where, cause=cause
+    )
     crashpoint("give_up.moved", moved)
     jobs = Job.objects.filter(pk__in=[job.id for job in moved]).select_related("type")
     ledger.lock_wallets({job.tenant_id for job in jobs})

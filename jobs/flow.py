@@ -13,7 +13,7 @@ from django.dispatch import receiver
 
 from credits import reviews as holds
 from jobs import redis_hints, wakes
-from jobs.queries import affording, claim, dead_letters, line, missed
+from jobs.queries import affording, claim, dead_letters, line, missed, restoring
 from jobs.signals import (
     attempt_doubted,
     attempt_ended,
@@ -107,6 +107,8 @@ FLOW = (
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
     Step("replace_probes", (), _pools, lambda: [(pool_id,) for pool_id in health.without_probe()]),
+    Step("inquire", (), _jobs, lambda: [()] if restoring.any_due() else [], needs_calls=True),
+    Step("reopen", (), _pools, lambda: [(pool_id,) for pool_id in restoring.over()]),
     Step("come_due", ("job retry",), _jobs, lambda: _set(missed.jobs_come_due()), at="due_at"),
     Step("afford", (), _jobs, lambda: _set(affording.affordable_again())),
     Step(

@@ -20,6 +20,7 @@ from jobs.outage import DATABASE_AWAY
 from jobs.queries import dead_letters
 from jobs.replays import NotReplayable, VersionChanged
 from statemachine.actors import acting_as
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 
 logger = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ def _replay(redrive_id: int, letter: Row) -> int | None:
         if why := _why_refused(redrive_id, letter):
             dead_letters.refused(redrive_id, letter, why)
             return 0
+        crashpoint("redrive.replayed")
         dead_letters.replayed(redrive_id, letter, 2 * settings.SWEEP_SECONDS)
         if redrive["replayed"] + 1 == redrive["most"]:
             dead_letters.end(redrive_id, DONE)

@@ -82,6 +82,7 @@ SINCE_LAST = {
 # Rule → what stands for which table. A rule that is not here is asked in full.
 SCOPES: dict[str, Scope] = {
     "P2.attempt_counts_against_its_sessions_account": Scope(ATTEMPTS),
+    "P2.quarantined_pool_begins_nothing": Scope(ATTEMPTS),
     "P9.fences_of_a_session_grow": Scope(SINCE_LAST, of_tenant=False),
     "P3.assigned_has_an_intended_attempt": Scope(JOBS | ATTEMPTS),
     "P3.processing_has_an_attempt_to_draw_from": Scope(JOBS | ATTEMPTS),

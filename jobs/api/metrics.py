@@ -77,6 +77,10 @@ def _of_pools(pools: Sequence[Row]) -> Iterator[GaugeMetricFamily]:
         for pool in pools:
             gauge.add_metric([pool["name"]], pool[key])
         yield gauge
+    closed = GaugeMetricFamily("berth_pool_quarantined", "1 while the pool is closed after a restore.", labels=["pool"])
+    for pool in pools:
+        closed.add_metric([pool["name"]], float(pool["quarantined_until"] is not None))
+    yield closed
     jobs = GaugeMetricFamily("berth_jobs", "Jobs that have not ended, by state.", labels=["pool", "state"])
     sessions = GaugeMetricFamily("berth_sessions", "Upstream sessions, by state.", labels=["pool", "state"])
     handoff = GaugeMetricFamily(

@@ -78,9 +78,9 @@ WHERE r.pool_id = ANY(%s) ORDER BY a.name, r.number, r.id LIMIT %s"""
 
 
 def filling() -> list[Row]:
-    """Per pool what its tenants may know: id, name, accepting, jobs {pending, assigned, processing}, sessions {state:
-    number}, and what is made of them: depth, delayed and unaffordable (jobs), lag_seconds, oldest_waiting_seconds,
-    free_sessions, utilisation.
+    """Per pool what its tenants may know: id, name, accepting, quarantined_until, jobs {pending, assigned, processing},
+    sessions {state: number}, and what is made of them: depth, delayed and unaffordable (jobs), lag_seconds,
+    oldest_waiting_seconds, free_sessions, utilisation.
 
     `depth` are all that wait (at least so many, where `depth_exact` is False), `delayed` those of them that are due later,
     `unaffordable` those that wait until an upstream account can pay for them: neither is counted in the other.
@@ -92,7 +92,9 @@ def filling() -> list[Row]:
     standing, by_state = fetch(_STANDING), fetch(_SESSIONS)
     exact = exact and sum(row["jobs"] for row in timed) < MOST_TIMED
     # The pools come last: one that is made meanwhile is then known to every row above.
-    found = fetch("SELECT id, name, accepting, clock_timestamp() AS now FROM pool_pool ORDER BY name")
+    found = fetch(
+        "SELECT id, name, accepting, quarantined_until, clock_timestamp() AS now FROM pool_pool ORDER BY name"
+    )
     pools = {row["id"]: _empty(row) for row in found}
     for row in (*waiting, *timed):
         pool = pools[row["pool_id"]]

@@ -63,6 +63,10 @@ BREACHES = {
         UPDATE pool_resource SET state = 'cooldown', available_at = now() - interval '61 minutes'
         WHERE state = 'available'""",
     "P2.refused_session_is_to_be_offline": "UPDATE pool_resource SET refused = true WHERE state = 'available'",
+    "P2.quarantined_pool_begins_nothing": f"""
+        UPDATE pool_pool SET quarantined_at = now() - interval '1 hour', quarantined_until = now() + interval '1 hour';
+        UPDATE jobs_attempt SET opened_at = now() WHERE id = {OPEN}
+    """,
     "P3.assigned_has_an_intended_attempt": f"UPDATE jobs_attempt SET phase = 'calling' WHERE job_id = {ASSIGNED}",
     "P3.processing_has_an_attempt_to_draw_from": f"""
         UPDATE jobs_attempt SET phase = 'ended', ended_at = now(), finished_at = now() WHERE job_id = {PROCESSING}

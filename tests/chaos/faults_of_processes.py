@@ -31,10 +31,10 @@ def kill_each_second(world: World, *, role: str) -> None:
         time.sleep(1)
 
 
-def stop_for_longer_than_its_lease(world: World, *, role: str) -> None:
+def awake_too_late(world: World, *, role: str, lasts: float = ZOMBIE_SECONDS) -> None:
     """Others take over what it held; then it goes on as if nothing had happened."""
     world.send(role, signal.SIGSTOP)
-    time.sleep(ZOMBIE_SECONDS)
+    time.sleep(lasts)
     world.calm()
 
 
@@ -73,10 +73,7 @@ EXPERIMENTS: Final = [
         Experiment(f"{role}: killed each second", partial(kill_each_second, role=role))
         for role in ("web/web", "workers/worker-upstream")
     ),
-    *(
-        Experiment(f"{role}: stopped for longer than its lease", partial(stop_for_longer_than_its_lease, role=role))
-        for role in ROLES
-    ),
+    *(Experiment(f"{role}: stopped for longer than its lease", partial(awake_too_late, role=role)) for role in ROLES),
     Experiment("Redis emptied while the upstream worker is killed", empty_redis_and_kill),
     Experiment("all processes restarted one by one", roll),
     Experiment("two beats", double_beats),

@@ -32,9 +32,9 @@ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERR
 _WRITTEN = ("jobs_job", "jobs_attempt", "jobs_evidence", "credits_hold", "credits_transfer", "pool_resource")
 
 
-def _again(act: Callable[[], Any], seconds: float = FAULT_SECONDS) -> None:
+def _again(act: Callable[[], Any], lasts: float = FAULT_SECONDS) -> None:
     """Does it over and over for so long."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + lasts
     while time.monotonic() < end:
         act()
         time.sleep(PAUSE_SECONDS)
@@ -46,9 +46,9 @@ def _hints(world: World) -> Iterator["redis.Redis"]:
         yield client
 
 
-def empty_redis(world: World) -> None:
+def empty_redis(world: World, *, lasts: float = FAULT_SECONDS) -> None:
     with _hints(world) as client:
-        _again(client.flushall)
+        _again(client.flushall, lasts)
 
 
 def lose_messages(world: World) -> None:
@@ -83,13 +83,14 @@ def restart_redis_often(world: World) -> None:
         time.sleep(1)
 
 
-def storm(world: World) -> None:
+def storm(world: World, *, lasts: float = FAULT_SECONDS) -> None:
     """Half of all connections end, ten times a second."""
     _again(
         lambda: world.rows(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid() AND random() < 0.5"
-        )
+        ),
+        lasts,
     )
 
 
@@ -160,7 +161,7 @@ def _crowd(url: str, idle: ExitStack) -> None:
 def _answers(world: World) -> bool:
     try:
         return bool(world.rows("SELECT 1"))
-    except psycopg2.OperationalError:
+    except psycopg2.Error:
         return False
 
 

@@ -65,6 +65,13 @@ def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
     sessions.take_unusable()
     outcome = Outcome(experiment.name)
     experiment.run(world)
+    judge(world, sessions, outcome, before)
+    outcome.jobs = _ended(world) - ended
+    return outcome
+
+
+def judge(world: World, sessions: Sessions, outcome: Outcome, before: float) -> None:
+    """The fault is over: is as much done as before, in time, is no session kept, and what does the audit say?"""
     world.calm()
     with ThreadPoolExecutor(2) as aside:
         audit = aside.submit(_audit, world)
@@ -72,13 +79,11 @@ def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
         outcome.recovery_seconds = recovered_after(world, before)
         outcome.violations += audit.result()
         counted.result()
-    outcome.jobs = _ended(world) - ended
     if outcome.recovery_seconds is None:
         outcome.violations.append(f"after {RECOVERY_SECONDS:.0f} s less is done than before: {world.left()}")
     outcome.violations += [
         f"unusable for {spell.last - spell.began:.1f} s: {spell.row}" for spell in sessions.take_unusable()
     ]
-    return outcome
 
 
 def _count_anew(world: World, sessions: Sessions) -> None:

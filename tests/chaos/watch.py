@@ -17,6 +17,7 @@ WINDOW_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
 RECOVERY_SECONDS: Final = 30.0
 BACK_SHARE: Final = 0.95
+SUBMITTED_SHARE: Final = 0.9
 # Beside the lease and one sweep: what the work itself takes (an answer, a poll's pause and another sweep under way), and
 # how long this look takes on a busy machine.
 GRACE_SECONDS: Final = 2.5
@@ -28,7 +29,8 @@ WHERE j.state IN ('completed', 'cancelled') AND t.name <> %s
 AND j.finished_at > clock_timestamp() - make_interval(secs => %s)"""
 _TAKEN = """
 SELECT r.id AS resource, r.state, r.reason, a.id AS attempt, coalesce(a.dispatch_key, '') AS key, a.sendings, a.phase,
-       a.verdict, a.sendings > j.max_attempts AS given_up, t.name AS type, t.max_runtime_ms / 1000.0 AS max_runtime, extract(epoch FROM clock_timestamp() - a.called_at)::float AS called
+       a.verdict, a.sendings > j.max_attempts AS given_up, t.name AS type, t.max_runtime_ms / 1000.0 AS max_runtime,
+       extract(epoch FROM clock_timestamp() - a.called_at)::float AS called
 FROM pool_resource r LEFT JOIN jobs_attempt a ON a.resource_id = r.id AND a.ended_at IS NULL
 LEFT JOIN jobs_job j ON j.id = a.job_id LEFT JOIN jobs_jobtype t ON t.id = j.type_id
 WHERE r.state <> 'available'"""
@@ -114,14 +116,16 @@ def done(world: World, seconds: float = WINDOW_SECONDS) -> int | None:
 
 
 def steady(world: World, seconds: float = RECOVERY_SECONDS) -> float:
-    """Waits until the load has come to its pace; jobs a second, of which no more are asked for than are submitted."""
+    """Waits until as much is done as is submitted, or as this machine can; the least jobs a second of two windows."""
     end = time.monotonic() + seconds
-    while ((jobs := done(world)) or 0) < 0.9 * world.load.rate * WINDOW_SECONDS:
-        assert time.monotonic() < end, (
-            f"{jobs} jobs in {WINDOW_SECONDS} s, and {world.load.rate} a second are submitted"
-        )
-        time.sleep(LOOK_SECONDS / 2)
-    return min((jobs or 0) / WINDOW_SECONDS, world.load.rate)
+    windows = [0]
+    while time.monotonic() < end and windows[-1] < SUBMITTED_SHARE * world.load.rate * WINDOW_SECONDS:
+        time.sleep(LOOK_SECONDS)
+        windows.append(done(world) or 0)
+    time.sleep(WINDOW_SECONDS / 2)
+    least = min(windows[-1], done(world) or 0)
+    assert least, "nothing is done at all"
+    return min(least / WINDOW_SECONDS, world.load.rate)
 
 
 def recovered_after(world: World, before: float) -> float | None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import psycopg2
 import psycopg2.extras
+import yaml
 
 from statemachine import crashpoints
 from tests.chaos import declared
@@ -91,17 +93,21 @@ class World:
             self.proxies.between(name, NOWHERE)
         # One way to the upstreams for all groups: that is what the configuration names.
         upstreams = {name: self.proxies.between(f"workers-{name}", url).url for name, url in self.simulators.items()}
-        self.web = self.start("web", WEB)
+        config = self.home / "broker.yaml"
+        config.write_text(yaml.safe_dump(declared.config(upstreams)))
+        self.web = self.start("web", WEB, "--config", str(config), **declared.credentials())
         for name in ("client-web", "upstream-web"):
             self.proxies[name].aim(self.web.run["web_url"])
-        for number in range(1, self.groups + 1):
-            self.start(f"workers-{number}" if number > 1 else "workers", WORKERS)
-        self.web.apply(declared.config(upstreams), **declared.credentials())
-        keys = dict(line.split() for line in self._issued(declared.TENANTS))
+        names = ["workers", *(f"workers-{number}" for number in range(2, self.groups + 1))]
+        with ThreadPoolExecutor() as at_once:
+            started = [at_once.submit(self.start, name, WORKERS) for name in names]
+            keys = dict(line.split() for line in self._issued(declared.TENANTS))
+            for each in started:
+                each.result()
         self.load = Load(self.proxies["client-web"].url, keys, self.client_log, rate=self._rate, seed=self.seed)
         self._ending.callback(self.load.close)
 
-    def start(self, name: str, roles: Sequence[str], **variables: str) -> Running:
+    def start(self, name: str, roles: Sequence[str], *arguments: str, **variables: str) -> Running:
         """A group of processes, which is an `up` with a folder of its own, behind proxies to the servers."""
         settings = {
             "DATABASE_URL": self.proxies.between(f"{name}-postgres", self.servers.run["database_url"]).url,
@@ -114,11 +120,11 @@ class World:
             "LONGEST_RESTART_SECONDS": str(LONGEST_RESTART_SECONDS),
             **{key: self.servers.run["env"][key] for key in KEYS},
         }
-        berth = Running(
-            self._folder(name), "--only", ",".join(roles), project=self.project, **{**settings, **variables}
-        )
+        only = ("--only", ",".join(roles))
+        variables = {**settings, **variables}
+        berth = Running(self._folder(name), *only, *arguments, project=self.project, **variables)
         self.berths[name] = berth
-        self._ending.callback(self._stop, name)
+        self._ending.callback(self._kill, name)
         return berth
 
     def pids(self) -> dict[str, int]:
@@ -214,9 +220,12 @@ class World:
         """Ends a group as an operator would."""
         self.berths.pop(name).stop()
 
-    def _stop(self, name: str) -> None:
-        if name in self.berths:
-            self.stop_group(name)
+    def _kill(self, name: str) -> None:
+        """At the end nobody has to wait for work in flight: with its `up` all processes of a group end."""
+        if (berth := self.berths.pop(name, None)) is not None:
+            berth.process.kill()
+            berth.process.wait()
+            berth.log.close()
 
     def _folder(self, name: str) -> Path:
         folder = self.home / name

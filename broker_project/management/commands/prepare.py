@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from statemachine.crashpoints import crashpoint
+from statemachine.patience import patient
 
 MIGRATION_LOCK = 7_266_401  # any number that nothing else in this database uses
 LOGIN = "admin"
@@ -47,12 +48,13 @@ class Command(BaseCommand):
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Two starts against one database migrate one after the other, whatever time the first takes."""
-    with connection.cursor() as cursor:
+    with patient(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false)")
         cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
         cursor.execute("RESET lock_timeout")
     try:
-        yield
+        with patient():
+            yield
     finally:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
