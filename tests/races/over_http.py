@@ -23,7 +23,7 @@ from tests.whole.test_stories import config, credentials
 
 SESSIONS, PROGRAMS = 2, 8  # so that most jobs wait for a session, and start some time after their submit
 AROUND_SECONDS, STEP_SECONDS = 0.05, 0.005
-SHORTEST_SECONDS, LONGEST_JOB_SECONDS, GROWTH = 0.05, 2.0, 1.1
+SHORTEST_SECONDS, LONGEST_JOB_SECONDS, GROWTH = 0.05, 2.0, 1.25
 NAME = "cancelled around its start"
 LONGEST_SECONDS = 60
 
