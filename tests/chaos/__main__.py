@@ -2,10 +2,11 @@
 
 python -m tests.chaos --seed 7 --minutes 13            # a world with one group of workers
 python -m tests.chaos --full                           # everything, with one group and with three
-python -m tests.chaos --only "Redis" --groups 3        # those whose name has this in it
+python -m tests.chaos --only "Redis|killed" --groups 3 # those whose name has one of these in it
 """
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -28,7 +29,7 @@ def main() -> int:
     tell(f"Seed {options.seed}; the data and logs stand in {home}")
     end = time.monotonic() + (float("inf") if options.full else 60 * options.minutes)
     outcomes: list[Outcome] = []
-    if options.only in upgrade.NAME:
+    if options.only.search(upgrade.NAME):
         outcomes += _upgraded(home / "upgrade", options.seed)
     for groups in (1, 3) if options.full else (options.groups,):
         outcomes += _in_a_world(home / f"groups-{groups}", groups, end, options)
@@ -49,7 +50,7 @@ def _upgraded(home: Path, seed: int) -> list[Outcome]:
 
 def _in_a_world(home: Path, groups: int, end: float, options: argparse.Namespace) -> list[Outcome]:
     wanted = {
-        family: [each for each in experiments if options.only in each.name and each.least_groups <= groups]
+        family: [each for each in experiments if options.only.search(each.name) and each.least_groups <= groups]
         for family, experiments in FAMILIES.items()
     }
     if not any(wanted.values()):
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of the order of experiments, and of the load")
     parser.add_argument("--minutes", type=float, default=13.0, help="for all of it")
     parser.add_argument("--groups", type=int, default=1, help="of workers")
-    parser.add_argument("--only", default="", help="experiments whose name has this in it")
+    parser.add_argument("--only", type=re.compile, default=re.compile(""), help="a pattern: those whose name has it")
     parser.add_argument("--full", action="store_true", help="all experiments, with 1 and with 3 groups of workers")
     parser.add_argument("--folder", type=Path, help="where the data and logs are put (default: the system's for such)")
     return parser

@@ -2,11 +2,9 @@
 
 import itertools
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx
 import yaml
@@ -69,16 +67,6 @@ class Prober:
             return str(answer.json().get("id", ""))
         except (httpx.HTTPError, ValueError):
             return ""
-
-    def upload_cut(self) -> None:
-        """An upload of which half arrives."""
-        client = self._clients[TENANT]
-        lines = ["POST /v1/files HTTP/1.1", "Host: berth", f"Authorization: {client.headers['Authorization']}"]
-        lines += ["Content-Type: text/plain", "Content-Length: 100000", "Connection: close", "", ""]
-        at = urlsplit(str(client.base_url))
-        with socket.create_connection((str(at.hostname), int(at.port or 80)), ANSWER_SECONDS) as connection:
-            connection.sendall("\r\n".join(lines).encode() + b"x" * 50_000)
-            time.sleep(0.3)
 
     def command(self, *arguments: str) -> bool:
         """A `manage.py` command; False when it was killed. Anything but that, and 0, is a fault."""

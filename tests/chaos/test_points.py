@@ -14,7 +14,7 @@ from broker_project.config.apply import apply_file
 from statemachine import crashpoints
 from tests.chaos import probed
 from tests.chaos.kill_points import ELSEWHERE, EXPERIMENTS, PARTS, POINTS, SHARPEST
-from tests.chaos.points import names, points
+from tests.chaos.points import PROJECT, names, points
 
 NAME = re.compile(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*")
 MOST_NANOSECONDS = 2_000  # of one passing; it takes some 50, and a busy machine is patient with nobody
@@ -41,6 +41,8 @@ def test_every_point_is_tried_by_an_experiment_or_said_to_be_tried_elsewhere() -
     tried = [point.name for point in POINTS]
     assert sorted([*tried, *ELSEWHERE]) == sorted(names())
     assert set(SHARPEST) <= set(tried)
+    tests = (PROJECT / "tests/jobs/test_dying.py").read_text()
+    assert [name for name in ELSEWHERE if f'"{name}"' not in tests] == []
     killed = [each.name.partition(" at ")[2] for each in EXPERIMENTS[:PARTS]]
     assert sorted(", ".join(killed).split(", ")) == sorted(tried)
 

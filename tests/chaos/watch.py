@@ -17,6 +17,7 @@ WINDOW_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
 RECOVERY_SECONDS: Final = 30.0
 BACK_SHARE: Final = 0.95
+SUBMITTED_SHARE: Final = 0.9
 # Beside the lease and one sweep: what the work itself takes (an answer, a poll's pause and another sweep under way), and
 # how long this look takes on a busy machine.
 GRACE_SECONDS: Final = 2.5
@@ -115,14 +116,16 @@ def done(world: World, seconds: float = WINDOW_SECONDS) -> int | None:
 
 
 def steady(world: World, seconds: float = RECOVERY_SECONDS) -> float:
-    """Waits until the load has come to its pace; jobs a second, of which no more are asked for than are submitted."""
+    """Waits until as much is done as is submitted, or as this machine can; the least jobs a second of two windows."""
     end = time.monotonic() + seconds
-    while ((jobs := done(world)) or 0) < 0.9 * world.load.rate * WINDOW_SECONDS:
-        assert time.monotonic() < end, (
-            f"{jobs} jobs in {WINDOW_SECONDS} s, and {world.load.rate} a second are submitted"
-        )
-        time.sleep(LOOK_SECONDS / 2)
-    return min((jobs or 0) / WINDOW_SECONDS, world.load.rate)
+    windows = [0]
+    while time.monotonic() < end and windows[-1] < SUBMITTED_SHARE * world.load.rate * WINDOW_SECONDS:
+        time.sleep(LOOK_SECONDS)
+        windows.append(done(world) or 0)
+    time.sleep(WINDOW_SECONDS / 2)
+    least = min(windows[-1], done(world) or 0)
+    assert least, "nothing is done at all"
+    return min(least / WINDOW_SECONDS, world.load.rate)
 
 
 def recovered_after(world: World, before: float) -> float | None:

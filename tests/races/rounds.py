@@ -79,18 +79,25 @@ def run(kind: Kind, rounds: int, seed: int) -> Tally:
     dice = random.Random(f"{kind.name} {seed}")
     starts, won, begun = Starts(list(kind.sides), dice), Counter(dict.fromkeys(kind.sides, 0)), time.monotonic()
     with ThreadPoolExecutor(len(kind.sides)) as threads:
-        for number in range(rounds):
-            kind.ready(dice)
-            answers = _meet(threads, kind.sides, starts.draw())
-            try:
-                winner = kind.judge(answers)
-            except AssertionError as error:
-                error.add_note(f"{kind.name}: round {number} of seed {seed}; the answers were {answers}")
-                raise
-            won[winner] += 1
-            starts.won(winner)
-        _meet(threads, dict.fromkeys(kind.sides, _leave), dict.fromkeys(kind.sides, 0.0))
+        try:
+            for number in range(rounds):
+                winner = _round(threads, kind, starts, dice, f"{kind.name}: round {number} of seed {seed}")
+                won[winner] += 1
+                starts.won(winner)
+        finally:
+            _meet(threads, dict.fromkeys(kind.sides, _leave), dict.fromkeys(kind.sides, 0.0))
     return Tally(kind.name, won, time.monotonic() - begun)
+
+
+def _round(threads: ThreadPoolExecutor, kind: Kind, starts: Starts, dice: random.Random, name: str) -> str:
+    """Who won."""
+    kind.ready(dice)
+    answers = _meet(threads, kind.sides, starts.draw())
+    try:
+        return kind.judge(answers)
+    except AssertionError as error:
+        error.add_note(f"{name}; the answers were {answers}")
+        raise
 
 
 def _meet(threads: ThreadPoolExecutor, sides: dict[str, Callable[[], Any]], starts: dict[str, float]) -> dict[str, Any]:

@@ -36,7 +36,9 @@ def sown(name: str) -> Iterator[None]:
     undo: list[tuple[Any, str, Any]] = []
 
     def patch(owner: Any, attribute: str, value: Any) -> None:
-        undo.append((owner, attribute, owner.__dict__[attribute] if isinstance(owner, type) else getattr(owner, attribute)))
+        undo.append(
+            (owner, attribute, owner.__dict__[attribute] if isinstance(owner, type) else getattr(owner, attribute))
+        )
         setattr(owner, attribute, value)
 
     BUGS[name].sow(patch)
@@ -87,7 +89,7 @@ def _unassign_anything(patch: Patch) -> None:
     arrow = JOB.arrows["unassign"]
     patch(JOB, "arrows", {**JOB.arrows, "unassign": replace(arrow, sources=("assigned", "processing"))})
     _text(attempts, "_ABANDON", f" AND phase = '{attempts.INTENDED}'", "")(patch)
-    patch(missed, "jobs_to_unassign", lambda: _lapsed())
+    patch(missed, "jobs_to_unassign", _lapsed)
     take = sessions.RESOURCE.arrows["unreserve"]
     patch(
         sessions.RESOURCE,
@@ -122,13 +124,16 @@ def _flag_cleared_late(patch: Patch) -> None:
 
 
 def _counted_before_the_lock(patch: Patch) -> None:
-    def promote(pool_id: int, tenant_ids: Any) -> int:
-        with transaction.atomic():
-            given = transitions.turns.give(pool_id, tenant_ids)
-            transitions.ledger.lock_wallets(tenant_ids)
-            return given
+    lock = transitions.ledger.lock_wallets
 
-    patch(transitions, "promote", promote)
+    def give(pool_id: int, tenant_ids: Any) -> int:
+        rows = transitions.turns.line.give_turns(pool_id, tenant_ids)
+        lock(tenant_ids)
+        transitions.turns.announce("promote", rows)
+        return len(rows)
+
+    patch(transitions.ledger, "lock_wallets", lambda _: None)
+    patch(transitions.turns, "give", give)
 
 
 def _sent_before_commit(patch: Patch) -> None:
@@ -166,8 +171,13 @@ def _never_fenced(patch: Patch) -> None:
 
 def _evidence_fenced(patch: Patch) -> None:
     def append(rows: Any) -> None:
-        fences = {row["id"]: row["fence"] for row in attempts.fetch(
-            "SELECT id, fence FROM jobs_attempt WHERE ended_at IS NULL AND id = ANY(%s)", [[row["id"] for row in rows] or [0]])}
+        fences = {
+            row["id"]: row["fence"]
+            for row in attempts.fetch(
+                "SELECT id, fence FROM jobs_attempt WHERE ended_at IS NULL AND id = ANY(%s)",
+                [[row["id"] for row in rows] or [0]],
+            )
+        }
         keep([row for row in rows if fences.get(row["id"]) == row["fence"]])
 
     keep = attempts.append_evidence
@@ -193,22 +203,31 @@ def _expired_after_its_start(patch: Patch) -> None:
     give_up = closing.give_up
 
     def give_up_whatever(verb: str, job_ids: Any, **terms: Any) -> int:
-        return give_up(verb, job_ids, **({**terms, "where": "t.start_deadline <= clock_timestamp()"} if verb == "expire" else terms))
+        return give_up(
+            verb,
+            job_ids,
+            **({**terms, "where": "t.start_deadline <= clock_timestamp()"} if verb == "expire" else terms),
+        )
 
     patch(closing, "give_up", give_up_whatever)
-    patch(missed, "jobs_to_expire", lambda: missed._column(
-        "SELECT id FROM jobs_job WHERE state = 'pending' AND start_deadline <= clock_timestamp() ORDER BY id"))
+    patch(
+        missed,
+        "jobs_to_expire",
+        lambda: missed._column(
+            "SELECT id FROM jobs_job WHERE state = 'pending' AND start_deadline <= clock_timestamp() ORDER BY id"
+        ),
+    )
 
 
 def _refused_repeat_believed(patch: Patch) -> None:
     read = mapping.read_answer
-    patch(http.mapping, "read_answer", lambda submit, call, scope, said, repeat: read(submit, call, scope, said, False))
+    patch(http.mapping, "read_answer", lambda *given: read(*given[:-1], False))
 
 
 def _cancel_believed(patch: Patch) -> None:
     ends = Finding.__dict__["ends"]
-    patch(Finding, "ends", property(lambda self: ends.fget(self) or (self.kind == "cancel" and self.taken_by_upstream)))
-    patch(Finding, "taken_by_upstream", property(lambda self: self.outcome.verdict == ""))
+    believed = property(lambda self: ends.fget(self) or (self.kind == "cancel" and self.outcome.verdict == ""))
+    patch(Finding, "ends", believed)
 
 
 def _retry_releases(patch: Patch) -> None:
@@ -238,7 +257,10 @@ BUGS: dict[str, Bug] = {
         "an unknown outcome is waited for a quarter of max_runtime",
         _all(
             _text(flights, "OVERDUE", "1000.0", "4000.0"),
-            *(_text(attempts, name, "v.max_runtime_ms / 1000.0", "v.max_runtime_ms / 4000.0") for name in ("_GO_ON", "_DOUBT")),
+            *(
+                _text(attempts, name, "v.max_runtime_ms / 1000.0", "v.max_runtime_ms / 4000.0")
+                for name in ("_GO_ON", "_DOUBT")
+            ),
         ),
     ),
     "sent before commit": Bug("the call goes out before its intent is committed", _sent_before_commit),
@@ -247,10 +269,10 @@ BUGS: dict[str, Bug] = {
     "over with the worker": Bug("a lost worker's attempt counts as not executed", _over_with_the_worker),
     "late end overwrites": Bug(
         "what comes late overwrites how an attempt ended",
-        lambda patch: _text(attempts, "_END", " AND a.ended_at IS NULL", "")(patch),
+        _text(attempts, "_END", " AND a.ended_at IS NULL", ""),
     ),
     "crashes not counted": Bug(
-        "losing a worker does not count", lambda patch: patch(endings, "count_crashes", lambda job_ids: None)
+        "losing a worker does not count", lambda patch: patch(endings, "count_crashes", lambda _: None)
     ),
     "self-fencing removed": Bug("a call goes on when its lease may have ended", _never_fenced),
     "evidence fenced": Bug("what a late writer learned is thrown away", _evidence_fenced),

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
+from tests.simulated import ends
 from tests.simulated.crew import Task
-from tests.simulated.plan import MICRO
 from tests.simulated.provider import Work
 from upstream.calls import Outcome
 
+HINTED = frozenset({"assign", "promote", "dispatch", "finish"})
 DEADLOCK = "40P01"
 
 _OF_KEY = """
@@ -19,19 +19,6 @@ _CROWDED = """
 SELECT t.name, count(*), t.max_running FROM jobs_job j JOIN tenants_tenant t ON t.id = j.tenant_id
 WHERE j.pool_id = %s AND j.turn IS NOT NULL AND j.state IN ('pending', 'assigned', 'processing')
 GROUP BY t.id HAVING count(*) > t.max_running"""
-_JOBS = """
-SELECT j.id, j.state, j.charged, j.error ->> 'code', jt.delivery, j.idempotency_key, h.status, h.captured,
-       (SELECT count(*) FROM jobs_jobmove m WHERE m.subject_id = j.id
-        AND m.to_state IN ('completed', 'failed', 'cancelled')),
-       (SELECT count(*) FROM webhooks_event e WHERE e.job_id = j.id),
-       EXISTS (SELECT FROM jobs_evidence v JOIN jobs_attempt a ON a.id = v.attempt_id
-               WHERE a.job_id = j.id AND v.content ->> 'verdict' = 'succeeded'),
-       EXISTS (SELECT FROM jobs_latecompletion l WHERE l.job_id = j.id),
-       j.crashes,
-       EXISTS (SELECT FROM jobs_jobmove m WHERE m.subject_id = j.id AND m.to_state = 'processing')
-FROM jobs_job j JOIN jobs_jobtype jt ON jt.id = j.type_id
-LEFT JOIN credits_hold h ON h.job_id = j.id AND h.run = j.run AND h.attempt = 0
-WHERE j.pool_id = %s ORDER BY j.id"""
 _SUCCESSES = """
 SELECT a.id, v.fence FROM jobs_evidence v JOIN jobs_attempt a ON a.id = v.attempt_id JOIN jobs_job j ON j.id = a.job_id
 WHERE j.pool_id = %s AND v.content ->> 'verdict' = 'succeeded'"""
@@ -78,6 +65,11 @@ class Checks:
             if rows and not any(kind.cancels for kind in self._world.plan.kinds):
                 self._lost[str(rows[0][0])] = self._lost.get(str(rows[0][0]), 0) + 1
 
+    def calm(self, due: frozenset[str]) -> None:
+        """Where nothing fails and nobody is at work, nothing waits that a hint should have brought."""
+        for step in sorted(due & HINTED):
+            self.found.append(f"there is something to {step}, and nobody was woken")
+
     def hinted(self) -> None:
         """Where nothing fails, hints alone bring every job to its end."""
         for job, state in self._ask(_WAITING, self._world.pool.pk):
@@ -115,50 +107,23 @@ class Checks:
         world = self._world
         if not world.draining or not world._rested:
             self.found.append("time is up, and not all has come to its end")
-        jobs = self._ask(_JOBS, world.pool.pk)
-        for row in jobs:
-            self._ended(*row)
+        jobs = ends.of_pool(world.cursor, world.pool.pk)
+        works = world.network.provider.works.values()
+        for job in jobs:
+            own = [work for work in works if work.job == str(job.id)]
+            found = ends.breaches(job, own, self._lost.get(str(job.id), 0))
+            self.found += [f"{world.names[str(job.id)]} {what}" for what in found]
         for account, number, state in self._ask(_SESSIONS, world.pool.pk):
             self.found.append(f"session {number} of {account} is {state}")
         if forgotten := self._successes - {(row[0], row[1]) for row in self._ask(_SUCCESSES, world.pool.pk)}:
             self.found.append(f"{len(forgotten)} successes were recorded, and there is no evidence of them")
-        there = {str(row[0]) for row in jobs}
+        there = {str(job.id) for job in jobs}
         for (tenant, key), made in world.made.items():
             if len(made) > 1:
                 self.found.append(f"tenant {tenant}, {key}: {len(made)} jobs were made of one key")
             if lost := made - there:
                 self.found.append(f"tenant {tenant}, {key}: accepted, and not there: {lost}")
         self.judge()
-
-    def _ended(
-        self, job: UUID, state: str, charged: int, code: str, delivery: str, key: str, hold: str, captured: int, *rest: Any
-    ) -> None:
-        ends, events, success_seen, is_late, crashes, was_sent = rest
-        name = self._world.names[str(job)]
-        works = [work for work in self._world.network.provider.works.values() if work.job == str(job)]
-        done = [work.units * MICRO for work in works if work.state == "done"]
-        say = self.found.append
-        if state not in ("completed", "failed", "cancelled"):
-            say(f"{name} ({key}) is {state} for ever")
-            return
-        if (ends, events) != (1, 1):
-            say(f"{name} ended {ends} times, with {events} events")
-        if hold not in ("captured", "released") or (captured or 0) != charged:
-            say(f"{name} is {state}, charged {charged}; its hold is {hold}, captured {captured}")
-        if state == "completed" and charged not in done:
-            say(f"{name} was charged {charged}, and the provider did {done}")
-        if state != "completed" and charged:
-            say(f"{name} is {state} and was charged {charged}")
-        if success_seen and state != "completed" and not is_late:
-            say(f"{name} is {state}, and a success that was seen is forgotten")
-        if crashes < (lost := self._lost.get(str(job), 0)):
-            say(f"{name} lost its worker {lost} times, and {crashes} were counted")
-        if code == "expired" and was_sent:
-            say(f"{name} expired after it had started")
-        if not was_sent and works:
-            say(f"{name} is {state} and was never sent, as it seems")
-        if done and state == "failed" and code not in ("outcome_unknown", "crash_budget") and delivery == "at_most_once":
-            say(f"{name} failed with {code}, and the provider did it")
 
     def _ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         self._world.cursor.execute(sql, parameters)

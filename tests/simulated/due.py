@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 # What time alone brings; the others are hints that were lost.
-OF_TIME = frozenset({"unassign", "doubt", "verify", "cancel_upstream", "expire", "release", "replace_probes", "come_due"})
+OF_TIME = frozenset(
+    {"unassign", "doubt", "verify", "cancel_upstream", "expire", "release", "replace_probes", "come_due"}
+)
 
 _DUE = """
 SELECT step, extract(epoch FROM min(due) - simulated.now())::float8 FROM (

@@ -44,7 +44,12 @@ class Kind:
         else:
             submit["failed"] = "response.status == 200 && response.body.status in ['failed', 'cancelled']"
         if self.finds:
-            block["find"] = {"path": "'/find/' + dispatch_key", "timeout": "5s", "reference": "response.body.id", **said}
+            block["find"] = {
+                "path": "'/find/' + dispatch_key",
+                "timeout": "5s",
+                "reference": "response.body.id",
+                **said,
+            }
         if self.cancels:
             block["cancel"] = {
                 **{"path": "'/cancel/' + dispatch_key", "timeout": "5s"},
@@ -63,6 +68,7 @@ class Act:
     key: str
     kind: str = ""
     deadline: float | None = None
+    run_at: float | None = None  # virtual time
     twice: bool = False
 
 
@@ -78,7 +84,7 @@ class Plan:
     sessions: int = 1
     cooldown_ms: int = 0
     caps: list[int | None] = field(default_factory=lambda: [None])
-    credits: list[int] = field(default_factory=lambda: [1_000])
+    credits: list[int | None] = field(default_factory=lambda: [1_000])  # None: not billed
     kinds: list[Kind] = field(default_factory=list)
     acts: list[Act] = field(default_factory=list)
     lost: float = 0.0
@@ -99,21 +105,23 @@ class Plan:
     gateway: float = 0.0
     fails: float = 0.0
     long: float = 0.0
+    alike: bool = False  # what begins together ends together
     slow_steps: float = 0.0
 
 
 def of_seed(seed: int) -> Plan:
     """The plan of a seed; the same each time."""
-    draw = random.Random(f"plan {seed}")  # noqa: S311
+    draw = random.Random(f"plan {seed}")
     calm = draw.random() < 0.2
-    plan = Plan(seed, calm=calm, fine=draw.random() < (0.6 if calm else 0.4), workers=draw.choice([1, 2, 2, 3]))
-    plan.accounts, plan.sessions = draw.choice([(1, 1), (1, 1), (1, 2), (2, 1)])
+    plan = Plan(seed, calm=calm, fine=draw.random() < (0.7 if calm else 0.4), workers=draw.choice([1, 2, 2, 3]))
+    plan.accounts, plan.sessions = draw.choice([(1, 1), (1, 1), (1, 2), (2, 1), (1, 3)])
     plan.cooldown_ms = draw.choice([0, 0, 0, 300])
     tenants = draw.choice([1, 1, 2])
     plan.caps = [draw.choice([None, None, 1, 2]) for _ in range(tenants)]
-    plan.credits = [draw.choice([1_000, 1_000, 1_000, 35]) for _ in range(tenants)]
+    plan.credits = [draw.choice([1_000, 1_000, None, 35]) for _ in range(tenants)]
     plan.kinds = [_kind(draw, f"k{number}", calm) for number in range(draw.choice([1, 1, 2]))]
     plan.acts = _acts(draw, plan, tenants)
+    plan.alike = draw.random() < 0.4
     if not calm:
         _fail(draw, plan)
     return plan
@@ -139,14 +147,19 @@ def _kind(draw: random.Random, name: str, calm: bool) -> Kind:
 
 def _acts(draw: random.Random, plan: Plan, tenants: int) -> list[Act]:
     acts, at = [], 0.0
-    for number in range(draw.randint(3, 7)):
-        at += draw.choice([0.0, 0.0, 0.001, 0.01, draw.uniform(0, 3)])
+    together = draw.uniform(1, 5) if draw.random() < 0.25 else None  # when some of the jobs come due at once
+    # A calm burst is long enough to leave a session idle where a hint is missing.
+    for number in range(draw.randint(5, 9) if plan.calm else draw.randint(3, 7)):
+        at += draw.choice([0.0, 0.0, 0.001, 0.01, 0.0 if plan.calm else draw.uniform(0, 3)])
         tenant, key = draw.randrange(tenants), f"key-{number:012}"
         kind = draw.choice(plan.kinds).name
         deadline = draw.choice([None, None, None, draw.uniform(0.5, 4)])
-        acts.append(Act(at, "submit", tenant, key, kind, deadline, twice=draw.random() < 0.15))
+        run_at = together if together and draw.random() < 0.7 else None
+        acts.append(Act(at, "submit", tenant, key, kind, deadline, run_at, twice=draw.random() < 0.15))
         if draw.random() < 0.3:
-            acts.append(Act(at + draw.choice([0.002, 0.02, draw.uniform(0, 1), draw.uniform(0, 20)]), "cancel", tenant, key))
+            acts.append(
+                Act(at + draw.choice([0.002, 0.02, draw.uniform(0, 1), draw.uniform(0, 20)]), "cancel", tenant, key)
+            )
     return acts
 
 
@@ -158,15 +171,16 @@ def _fail(draw: random.Random, plan: Plan) -> None:
             for name in names:
                 setattr(plan, name, often * draw.uniform(0.3, 1))
     plan.lost = draw.choice([plan.lost, plan.lost, plan.lost, 1.0])
+    plan.doubled = draw.choice([plan.doubled, 0.1, 0.6])
     plan.late_seconds = draw.choice([0.05, 1.0, 8.0])
     if draw.random() < 0.4:
         plan.crashes, plan.crash = draw.choice([1, 2, 5]), draw.choice([0.003, 0.01, 0.03])
     if draw.random() < 0.4:
-        plan.pauses = draw.choice([1, 3])
+        plan.pauses = draw.choice([1, 3, 6])
     if draw.random() < 0.2:
         plan.outages = draw.choice([1, 2])
     plan.long = draw.choice([0.0, 0.1, 0.4])
-    plan.slow_steps = draw.choice([0.0, 0.0, 0.02, 0.1])
+    plan.slow_steps = draw.choice([0.0, 0.0, 0.02, 0.1, 0.2])
 
 
 _TOGETHER = (

@@ -79,7 +79,9 @@ class Process:
             self.writing = False
             self.write(self.loop.writer.pause_seconds)
         elif task.name == "beat":
-            self._beat_later(settings.LEASE_SECONDS / BEATS_PER_LEASE / (1 if self.loop.beat_went_well else BEATS_PER_LEASE))
+            self._beat_later(
+                settings.LEASE_SECONDS / BEATS_PER_LEASE / (1 if self.loop.beat_went_well else BEATS_PER_LEASE)
+            )
         elif task.name == "sweep":
             self.sweeping = False
 

@@ -14,6 +14,8 @@ from upstream.answer import Answer
 
 Answering = Callable[[int, Mapping[str, Any]], None]
 RETRY_AFTER_SECONDS = 1
+# max_runtime is counted from our intent: a call that is sent late in its lease begins so much later, at most.
+UNDER_WAY_SECONDS = 13.0
 
 
 @dataclass
@@ -73,12 +75,17 @@ class Network:
             if world.random.random() < 0.7:
                 self._later(lambda: exchange.end("cut"))
             return
-        headers = {"content-type": "application/json"} | ({"retry-after": str(RETRY_AFTER_SECONDS)} if status == 429 else {})
+        world.answers(exchange.process)
+        headers = {"content-type": "application/json"} | (
+            {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 429 else {}
+        )
         self._later(lambda: exchange.end(Answer(status, headers, dict(body))))
 
     def _later(self, what: Callable[[], None]) -> None:
         random = self._world.random
-        seconds = random.uniform(0.001, 0.02) if self._world.plan.calm or random.random() < 0.8 else random.uniform(0, 0.8)
+        seconds = (
+            random.uniform(0.001, 0.02) if self._world.plan.calm or random.random() < 0.8 else random.uniform(0, 0.8)
+        )
         self._world.scheduler.at(seconds, what)
 
 
@@ -148,8 +155,10 @@ class Provider:
         self.works[key] = work
         world.scheduler.say("provider", f"executes {world.short(key)}")
         world.checks.executes(work)
-        longest = kind.max_runtime
-        seconds = world.random.uniform(0.05, 2) if world.random.random() >= world.plan.long else world.random.uniform(2, longest)
+        longest = kind.max_runtime - UNDER_WAY_SECONDS
+        seconds = 0.8 if world.plan.alike else world.random.uniform(0.05, 2)
+        if world.random.random() < world.plan.long:
+            seconds = world.random.choice([world.random.uniform(2, longest), longest])
         ends = "failed" if self._hits("fails") else "done"
         world.scheduler.at(seconds, lambda: self._end(work, ends))
         if kind.mode == "poll":
@@ -171,7 +180,9 @@ class Provider:
     def _end(self, work: Work, state: str) -> None:
         if work.state == "running" and self.works.get(work.key) is work:
             work.state = state
-            self._world.scheduler.say("provider", f"{work.key.rpartition('.')[2]} of {self._world.short(work.key)} is {state}")
+            self._world.scheduler.say(
+                "provider", f"{work.key.rpartition('.')[2]} of {self._world.short(work.key)} is {state}"
+            )
             for answer in work.waiting:
                 answer(200, work.said())
 

@@ -1,7 +1,7 @@
 """Runs seeds one after the other in one database, and asks the audit after each batch of them."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ EMPTY_EVERY = 100
 
 @dataclass
 class Found:
-    """A seed in which something does not hold. Of a breach that only the audit sees, the seed is the last of its batch."""
+    """A seed in which something does not hold."""
 
     seed: int
     what: str
@@ -46,31 +46,34 @@ class Runner:
         database.drop()
         logging.disable(logging.NOTSET)
 
-    def run(self, seeds: Iterable[int], audit_every: int = AUDIT_EVERY) -> Iterable[Found]:
+    def run(self, seeds: Iterable[int], audit_every: int = AUDIT_EVERY) -> Iterator[Found]:
         """What does not hold, as it is found; after it the tables are emptied."""
         batch: list[int] = []
         for seed in seeds:
             batch.append(seed)
-            found = self._one(seed)
-            if found is None and len(batch) >= audit_every:
-                found = self._audit(batch)
-            if found is not None:
+            if found := self._one(seed):
                 yield found
                 self.empty()
                 batch = []
             elif len(batch) >= audit_every:
+                yield from self._judged(batch)
                 batch = []
-                self._since_empty += audit_every
-                if self._since_empty >= EMPTY_EVERY:
-                    self.empty()
-        if batch and (found := self._audit(batch)) is not None:
-            yield found
+        yield from self._judged(batch)
+
+    def _judged(self, batch: list[int]) -> Iterator[Found]:
+        """The audit after a batch; what it finds belongs to one of its seeds, which are run again by themselves."""
+        self._since_empty += len(batch)
+        found = self._audit(batch[-1]) if batch else None
+        if found is not None:
+            alone = (self.one(seed) for seed in batch)
+            yield next((each for each in alone if each is not None), found)
+        if found is not None or self._since_empty >= EMPTY_EVERY:
             self.empty()
 
     def one(self, seed: int) -> Found | None:
         """One seed in empty tables, with an audit of its own."""
         self.empty()
-        return self._one(seed) or self._audit([seed])
+        return self._one(seed) or self._audit(seed)
 
     def empty(self) -> None:
         self._since_empty = 0
@@ -88,9 +91,9 @@ class Runner:
             world.stop()
         return None
 
-    def _audit(self, batch: list[int]) -> Found | None:
+    def _audit(self, seed: int) -> Found | None:
         for name, sql in RULES.items():
             self.cursor.execute(sql)
             if rows := self.cursor.fetchmany(3):
-                return Found(batch[-1], f"{name}: {rows} (seeds {batch[0]} to {batch[-1]})", list(self.trace))
+                return Found(seed, f"{name}: {rows}", list(self.trace))
         return None

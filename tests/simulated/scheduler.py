@@ -22,7 +22,7 @@ class Scheduler:
     """One run of virtual time. `random` is drawn from by the scheduler's thread alone."""
 
     def __init__(self, seed: int, crew: Crew, now: Clock, cursor: Any) -> None:
-        self.random = random.Random(seed)  # noqa: S311
+        self.random = random.Random(seed)
         self.clock, self.crew, self.cursor = now, crew, cursor
         self.trace: list[str] = []
         self.active: list[Task] = []
@@ -110,7 +110,9 @@ class Scheduler:
                     running.remove(task)
                     self.say(task, "waits for a lock")
                 if waited > STUCK_SECONDS:
-                    raise RuntimeError(f"stuck: {[str(task) for task in running]}\n" + "\n".join(self.trace[-40:])) from None
+                    raise RuntimeError(
+                        f"stuck: {[str(task) for task in running]}\n" + "\n".join(self.trace[-40:])
+                    ) from None
             if not running and (blocked := [task for task in self.active if task.blocked and task not in stopped]):
                 waiting = self._waiting(blocked)
                 running = [task for task in blocked if task not in waiting]

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from pool.models import Pool, Resource, UpstreamAccount
 from tenants.models import Tenant
 from tests.simulated import due
 from tests.simulated.checks import Breach, Checks
-from tests.simulated.clock import Clock
+from tests.simulated.clock import EPOCH, Clock
 from tests.simulated.crew import Crew, Task
 from tests.simulated.mailbox import Mailbox
 from tests.simulated.plan import MICRO, PRICE, Act, Plan
@@ -56,7 +57,7 @@ class World:
         self.network = Network(self)
         self.web = Process(self, "web")
         self.workers = [Process(self, f"worker{number}") for number in range(1, plan.workers + 1)]
-        self._crashes = plan.crashes
+        self._crashes, self._pauses = plan.crashes, (plan.pauses + 1) // 2
         self._make_rows()
 
     def run(self) -> None:
@@ -103,7 +104,7 @@ class World:
     # --- faults ---
 
     def _plan_faults(self) -> None:
-        for _ in range(self.plan.pauses):
+        for _ in range(self.plan.pauses // 2):
             self.scheduler.at(self.random.uniform(0, 12), self._pause_somebody)
         for _ in range(self.plan.outages):
             away = self.random.random() < 0.5
@@ -118,12 +119,21 @@ class World:
             self.random.choice(busy).crash()
 
     def _pause_somebody(self) -> None:
-        """A process stands still, as under SIGSTOP; not within a transaction, which the server would end."""
-        still = [each for each in self.workers if each.lives and not any(task.in_transaction for task in each.tasks)]
-        if still and not self.draining:
-            calling = [each for each in still if each.flying]
-            process = self.random.choice(calling or still)
-            seconds = self.random.choice([self.random.uniform(0.5, 12), self.random.uniform(12, 25)])
+        still = [process for process in self.workers if process.lives]
+        if still:
+            calling = [process for process in still if process.flying]
+            self._pause(self.random.choice(calling or still))
+
+    def answers(self, process: Process) -> None:
+        """An answer is on its way to this process: the worst moment to stand still."""
+        if self._pauses and self.random.random() < 0.2:
+            self._pauses -= 1
+            self._pause(process)
+
+    def _pause(self, process: Process) -> None:
+        """It stands still, as under SIGSTOP; not within a transaction, which the server would end."""
+        if not self.draining and not any(task.in_transaction for task in process.tasks):
+            seconds = self.random.choice([self.random.uniform(0.5, 12), self.random.uniform(15, 45)])
             self.scheduler.say(process.name, f"stands still for {seconds:.1f} s")
             process.paused_until_us = max(process.paused_until_us, self.clock.us + round(seconds * 1e6))
 
@@ -131,12 +141,23 @@ class World:
         self.scheduler.say("world", "drains")
         self.draining, self._rested, self._crashes = True, False, 0
         self.mailbox.come_back()
-        for name in ("lost", "doubled", "late", "refused", "cut_before", "cut_after", "busy", "unavailable", "error", "gateway"):
+        for name in (
+            "lost",
+            "doubled",
+            "late",
+            "refused",
+            "cut_before",
+            "cut_after",
+            "busy",
+            "unavailable",
+            "error",
+            "gateway",
+        ):
             setattr(self.plan, name, 0.0)
 
     def _step_seconds(self) -> float:
         draw = self.random.random()
-        if draw >= self.plan.slow_steps + 0.15:
+        if draw >= self.plan.slow_steps + (0.4 if self.plan.calm else 0.15):
             return self.random.uniform(0.0005, 0.004)
         if draw >= self.plan.slow_steps:
             return self.random.uniform(0.004, 0.04 if self.plan.calm else 0.4)
@@ -157,7 +178,9 @@ class World:
         living = [process for process in [*self.workers, self.web] if process.lives]
         free = [process for process in living if not process.sweeping]
         steps = [step for step in FLOW if step.task in found.steps]
+        busy = bool(self.scheduler.active or self.mailbox.under_way)
         if self.plan.calm and not self.draining:
+            self.checks.calm(frozenset() if busy else found.steps)
             steps = [step for step in steps if step.task in due.OF_TIME]
         if steps and free:
             process = self.random.choice(free)
@@ -166,9 +189,9 @@ class World:
             process.sweep(steps)
         # An open breaker may wait for ever for a success that nobody asks for any more.
         waiting = any(step.task != "replace_probes" for step in steps)
-        busy = bool(self.scheduler.active or self.mailbox.under_way or waiting)
+        busy = busy or waiting
         self._rested = not busy and found.next_seconds is None and not self._anything_flies()
-        pause = self.random.uniform(0.3, 1.2)
+        pause = self.random.uniform(0.1, 0.4) if self.plan.calm else self.random.uniform(0.3, 1.2)
         if not busy and self.draining and found.next_seconds is not None:
             pause = max(pause, (self._due_us - self.clock.us) / 1e6)
         self._sweep_later(pause)
@@ -190,6 +213,7 @@ class World:
         asked = admission.Request(
             type=f"{self.prefix}{act.kind}",
             payload={},
+            run_at=None if act.run_at is None else datetime.fromtimestamp(EPOCH + act.run_at, UTC),
             start_deadline_ms=None if act.deadline is None else round(act.deadline * 1_000),
         )
         made = self.made.setdefault((act.tenant, act.key), set())
@@ -226,17 +250,28 @@ class World:
             )
         JobType.objects.bulk_create(
             JobType(
-                **{"name": f"{self.prefix}{kind.name}", "pool": self.pool, "price": str(PRICE), "settle": "outcome.units"},
-                **{"max_runtime_ms": round(kind.max_runtime * 1_000), "delivery": kind.delivery, "upstream": kind.upstream},
+                **{
+                    "name": f"{self.prefix}{kind.name}",
+                    "pool": self.pool,
+                    "price": str(PRICE),
+                    "settle": "outcome.units",
+                },
+                **{
+                    "max_runtime_ms": round(kind.max_runtime * 1_000),
+                    "delivery": kind.delivery,
+                    "upstream": kind.upstream,
+                },
                 retry={"attempts": kind.attempts, "first_ms": kind.first_ms, "max_ms": 3_000},
             )
             for kind in plan.kinds
         )
         self.tenants = []
-        for number, (cap, credits) in enumerate(zip(plan.caps, plan.credits, strict=True)):
-            tenant = Tenant.objects.create(name=f"s{seed}-tenant{number}", max_running=cap)
+        for number, (cap, opening) in enumerate(zip(plan.caps, plan.credits, strict=True)):
+            billing = Tenant.Billing.NONE if opening is None else Tenant.Billing.CREDITS
+            tenant = Tenant.objects.create(name=f"s{seed}-tenant{number}", max_running=cap, billing=billing)
             ledger.open_wallet(tenant.pk)
-            ledger.grant(tenant.pk, credits * MICRO, f"opening:{tenant.name}")
+            if opening is not None:
+                ledger.grant(tenant.pk, opening * MICRO, f"opening:{tenant.name}")
             self.tenants.append(tenant)
         connection.close()
 

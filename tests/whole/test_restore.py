@@ -157,12 +157,13 @@ def test_what_was_lost_runs_no_second_time_and_everything_ends(
 
         jobs = {kind: wait_for(partial(ended, client, ids)) for kind, ids in kept.items()}
         wait_for(lambda: ended(client, {forgotten.json()["id"]}))
-        assert {job["state"] for job in jobs["found"] + jobs["same"]} == {"completed"}
         assert under_way > JOBS / 2, "the backup was taken too late to show anything"
-        assert {(job["error"] or {}).get("code") for job in jobs["once"]} == {None, "outcome_unknown"}
         for kind, url in upstreams.items():
             assert max(executions(url).values()) == 1, kind
             assert report(url)["overlaps"] == 0, kind
+        assert {job["state"] for job in jobs["found"] + jobs["same"]} == {"completed"}
+        codes = {(job["error"] or {}).get("code") for job in jobs["once"]}
+        assert {"outcome_unknown"} <= codes <= {None, "outcome_unknown"}
         wait_for(lambda: closed(installation) == ["every pool is open"])
         assert berth.audit_breaches() == {}
 

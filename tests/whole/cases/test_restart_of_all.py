@@ -19,7 +19,7 @@ KEPT = {"postgres"}
 
 def test_after_all_was_killed_the_queue_has_its_order_and_what_ran_is_not_done_again(world: World) -> None:
     name = "all is killed"
-    running = [world.submit(name, 6) for _ in range(2)]
+    running = [world.submit(name, 5) for _ in range(2)]
     wait_for(lambda: len(world.executions(running)) == 2)
     queued = [world.submit(name) for _ in range(QUEUED)]
     assert places(world, queued) == {job_id: number for number, job_id in enumerate(queued, 1)}

@@ -20,11 +20,11 @@ TERMINAL = {"completed", "failed", "cancelled"}
 # Name: sessions, and what its type differs in.
 POOLS: dict[str, tuple[int, dict[str, Any]]] = {
     "worker is killed": (1, {"upstream": SYNC}),
-    "tried again": (1, {"upstream": BLIND, "accept_repeats": True, "max_runtime": "4s"}),
+    "tried again": (1, {"upstream": BLIND, "accept_repeats": True, "max_runtime": "3s"}),
     "crash loop": (1, {"upstream": SYNC, "max_runtime": "3s"}),
     "copied messages": (4, {"upstream": SYNC}),
     "workers come and go": (3, {"upstream": SYNC}),
-    "cancelled": (1, {"upstream": SYNC, "max_runtime": "5s"}),
+    "cancelled": (1, {"upstream": SYNC, "max_runtime": "4s"}),
     "cancelled, backs off": (1, {"upstream": SYNC, "retry": {"attempts": 3, "first": "60s", "max": "60s"}}),
     "hangs": (1, {"upstream": BLIND, "accept_repeats": True, "max_runtime": "3s"}),
     "long": (2, {"upstream": {"submit": {**SUBMIT, "timeout": "20s"}}}),
