@@ -215,6 +215,39 @@ def test_a_filter_names_what_there_is() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_process_that_dies_between_a_replay_and_its_count_repeats_and_loses_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs = fail(factories.make_job_type(), 3)
+    redrive = begin()
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_terms: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dead_letters, "replayed", die)
+        with pytest.raises(Killed):
+            redrives.drive(redrive.pk)
+    assert Job.objects.filter(DEAD_LETTER).count() == 3, "the replay went with its count"
+    drive_to_its_end(redrive)
+    assert (redrive.replayed, replays(redrive)) == (3, [job.pk for job in jobs])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_somebody_holds_is_passed_and_told() -> None:
+    held, goes = fail(factories.make_job_type(), 2)
+    redrive = begin()
+    with transaction.atomic():
+        db.execute("SELECT 1 FROM jobs_job WHERE id = %s FOR UPDATE", [held.pk])
+        assert in_another_connection(lambda: redrives.drive(redrive.pk)).result(RACE_SECONDS) <= 1
+    drive_to_its_end(redrive)
+    assert (replays(redrive), redrive.reasons) == ([goes.pk], {"somebody else held it": 1})
+
+
+@pytest.mark.django_db(transaction=True)
 def test_many_processes_together_keep_its_rate_and_take_each_once() -> None:
     jobs = fail(factories.make_job_type(), 30)
     redrive = begin(rate=50)
