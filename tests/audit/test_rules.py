@@ -77,6 +77,10 @@ BREACHES = {
     "P3.accepted_attempt_is_asked_not_leased": f"UPDATE jobs_attempt SET phase = 'accepted' WHERE id = {OPEN}",
     "P3.open_attempt_is_watched": f"UPDATE jobs_attempt SET lease_until = NULL WHERE id = {OPEN}",
     "P4.idempotency_key_once": "UPDATE jobs_job SET tenant_id = (SELECT min(id) FROM tenants_tenant), idempotency_key = 'k'",
+    "P4.suspected_job_waits_in_a_closed_pool": """
+        INSERT INTO jobs_suspicion (job_id, pool_id, asks_failed, decided)
+        SELECT id, pool_id, 0, '' FROM jobs_job WHERE state = 'pending' LIMIT 1
+    """,
     "P4.dispatch_key_once": "UPDATE jobs_attempt SET dispatch_key = 'same'",
     "P4.attempts_are_numbered_without_gaps": "UPDATE jobs_attempt SET number = number + 1",
     "P4.work_that_was_taken_was_executed": """
