@@ -142,6 +142,16 @@ def _batch_events(consumer: Any) -> None:
         consumer.hub.call_repeatedly(EVENTS_SECONDS, flush)
 
 
+@signals.worker_shutting_down.connect
+def _begin_no_more(**_kwargs: Any) -> None:
+    """A worker that was asked to stop ends what it has; what its sweep would begin, nobody might take up."""
+    from jobs.sweep import Sweeper
+
+    for thread in _beside:
+        if isinstance(thread, Sweeper):
+            thread.begin_to_stop()
+
+
 @signals.worker_shutdown.connect
 def _land(**_kwargs: Any) -> None:
     """Warm shutdown: calls in flight may end; their findings are written before the process goes."""

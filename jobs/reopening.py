@@ -11,6 +11,7 @@ from jobs.suspecting import untellable
 from jobs.suspicion import Suspicion
 from pool.models import Pool
 from statemachine.actors import current_actor
+from statemachine.crashpoints import crashpoint
 
 MESSAGE = "commits were lost by a restore: it may have been sent before, and nobody can tell"
 PATIENCE_SECONDS = 3_600.0  # beyond the quarantine: so long a pool stays closed for what cannot be asked
@@ -28,7 +29,9 @@ def reopen(pool_id: int, *, force: bool = False) -> bool:
     while job_ids := untellable(pool_id, impatient):
         with transaction.atomic():
             closing.give_up("expire", job_ids, code="outcome_unknown", message=MESSAGE, cause=CODE)
+            crashpoint("reopen.given_up")
             queries.decide(Suspicion.Decided.NOBODY_KNOWS, job_ids)
+    crashpoint("reopen.decided")
     with transaction.atomic():
         opened = queries.open_pool(pool_id)
     for row in opened:

@@ -21,6 +21,7 @@ from jobs.states import CALLING, INTENDED, JOB
 from pool.models import Restoration
 from pool.states import RESOURCE
 from statemachine.actors import current_actor
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row, tell
 from upstream.calls import Outcome
 
@@ -59,10 +60,13 @@ def restored(
         now = queries.now()
         quiet = min(quiet_since or now, now)
         found = queries.jump(quiet)
+        crashpoint("restored.jumped")
         suspected = 0 if nothing_lost else queries.suspect()
+        crashpoint("restored.suspected")
         _doubt_sent(flights.opened([row["id"] for row in found if row["phase"] == CALLING]))
         take_for_sent([row["job_id"] for row in found if row["phase"] == INTENDED])
         pools = [] if nothing_lost else queries.close_pools(quiet, note)
+        crashpoint("restored.closed")
         Restoration.objects.create(at=now, went_back_to=went_back_to, note=note, actor=current_actor())
     logger.warning(
         "restored: %d pools closed, %d attempts doubted, %d jobs suspected", len(pools), len(found), suspected

@@ -24,6 +24,7 @@ from jobs.states import JOB, NOT_EXECUTED, UNKNOWN
 from jobs.suspicion import Suspicion
 from jobs.transitions import REVIEW_SECONDS
 from pool.secrets import SecretUnreadable
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 from upstream.calls import Call, Outcome
 from upstream.declared import as_written
@@ -175,10 +176,13 @@ def _take_up(job_id: UUID, number: int, account: Row) -> bool:
         fence = queries.skip_numbers(job, session, number - 1)
         pair = {"job_id": job_id, "turn": job["turn"], "run": job["run"], "number": number}
         pair |= {"resource_id": session["id"], "account_id": account["account_id"], "fence": fence}
+        crashpoint("inquire.numbered")
         JOB.announce("assign", claim.take(job["pool_id"], [pair], settings.LEASE_SECONDS))
+        crashpoint("inquire.assigned")
         holds = [AttemptHold(account["account_id"], job_id, job["run"], number, job["cost"])] if account["pays"] else []
         if not upstream_accounts.hold(job["pool_id"], holds, REVIEW_SECONDS):
             raise RuntimeError(f"account {account['account']} cannot pay for what it has begun: take a reading")
         (attempt_id,) = restoring.take_for_sent([job_id])
+        crashpoint("inquire.taken_up")
         queries.decide(Suspicion.Decided.FOUND, [job_id], attempt_id)
     return True

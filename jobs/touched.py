@@ -114,6 +114,7 @@ SCOPES: dict[str, Scope] = {
     "P8.each_run_after_the_first_is_a_replay": Scope(JOBS | MOVES),
     "P8.job_moves_lead_to_its_state": Scope(JOBS | MOVES),
     "P8.job_moves_are_legal": Scope(MOVES),
+    "P4.job_is_redriven_once": Scope(MOVES),
 }
 
 # What a checkpoint remembers, as of its last final attempt.

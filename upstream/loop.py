@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar
 
 import uvloop
 
+from statemachine.crashpoints import crashpoint
 from upstream.adapters import Adapter, UnknownAdapterError, adapter, ask
 from upstream.calls import Action, Call, Outcome
 from upstream.mapping import not_sent
@@ -183,6 +184,9 @@ class CallLoop(Generic[K]):
             # By type only: a message may quote the request, and with it the credential.
             logger.error("adapter failed: %s", type(error).__name__)
             outcome = _unknown("adapter_error", f"the adapter failed with {type(error).__name__}")
+        crashpoint("dispatch.answered", entry.action == "submit")
+        crashpoint("verify.answered", entry.action in ("poll", "find"))
+        crashpoint("cancel.answered", entry.action == "cancel")
         entry.ended = True
         self._writer.put(key, outcome)
 

@@ -15,13 +15,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from broker_project.supervisor import room
 from broker_project.supervisor.errors import StartFailed
 from broker_project.supervisor.role_log import RoleLog
 from broker_project.supervisor.spawn import Role, spawn
 
 FIRST_DELAY_SECONDS = 0.2
-LONGEST_DELAY_SECONDS = 10.0
 STEADY_SECONDS = 30.0
 TICK_SECONDS = 0.05
 LOGS_LOOK_SECONDS = 3.0
@@ -53,7 +54,7 @@ class Entry:
         now = time.monotonic()
         if now - self.started >= STEADY_SECONDS:
             self.deaths = 0
-        delay = min(FIRST_DELAY_SECONDS * 2.0 ** min(self.deaths, 10), LONGEST_DELAY_SECONDS)
+        delay: float = min(FIRST_DELAY_SECONDS * 2.0 ** min(self.deaths, 10), settings.LONGEST_RESTART_SECONDS)
         self.start_again_at = now + delay
         self.deaths += 1
         self.process = None

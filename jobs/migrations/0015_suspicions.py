@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0012_jobs_are_checked_before_the_lock'),
+        ('jobs', '0013_redrives'),
         ('pool', '0009_quarantine_after_a_restore'),
     ]
 

@@ -101,6 +101,23 @@ def take(pool_id: int, pairs: Sequence[Row], lease_seconds: float) -> list[Row]:
     return fetch(_CLAIM_GIVEN, {**terms, "pairs": json.dumps(pairs, default=str)})
 
 
+def is_left(pool_id: int) -> bool:
+    """Whether a session is free and a job has its turn; asked after a claim: another at the same time may have passed them by.
+
+    A claim locks a batch on each side and may need fewer; who comes meanwhile skips them and finds nothing. Not asked where
+    accounts have a balance: there a free session may be of no use for the jobs that wait.
+    """
+    rows = fetch(
+        f"""SELECT FROM pool_pool p WHERE p.id = %s AND p.accepting AND p.quarantined_at IS NULL AND NOT p.tracks_credits
+            AND EXISTS (SELECT FROM pool_resource r WHERE r.pool_id = p.id AND r.state IN {RESOURCE.guard("reserve")}
+                        AND r.accepting AND NOT r.quarantined)
+            AND EXISTS (SELECT FROM jobs_job j WHERE j.pool_id = p.id AND j.state IN {JOB.guard("assign")}
+                        AND j.turn IS NOT NULL)""",
+        [pool_id],
+    )
+    return bool(rows)
+
+
 def with_free_sessions(pool_ids: Sequence[int]) -> list[int]:
     """Those of the pools that have a session to give; asked after a commit, so that a claim for nothing is not woken."""
     rows = fetch(

@@ -1,5 +1,6 @@
 """A database that went back: what was open is doubted, what waited is suspected, pools stay closed until that is over."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -283,14 +284,23 @@ def test_a_second_call_of_restored_closes_no_pool_earlier() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_claim_that_came_first_but_waited_gives_no_session() -> None:
-    """It has its snapshot, from before; it finds the quarantine on the session that it locks."""
-    job = factories.at("pending")
-    transitions.assign(factories.make_pool().pk)
+    """It is prepared, so it has its snapshot before it waits: it finds the quarantine on the session that it locks."""
+    job, empty = factories.at("pending"), factories.make_pool().pk
+    prepared, closing = threading.Event(), threading.Event()
+
+    def claim() -> int:
+        transitions.assign(empty)
+        prepared.set()
+        closing.wait(RACE_SECONDS)
+        return transitions.assign(job.pool_id)
+
+    claimed = in_another_connection(claim)
+    assert prepared.wait(RACE_SECONDS)
     with transaction.atomic():
         restored()
-        claim = in_another_connection(lambda: transitions.assign(job.pool_id))
+        closing.set()
         wait_until_blocked_by_us()
-    assert claim.result(RACE_SECONDS) == 0
+    assert claimed.result(RACE_SECONDS) == 0
     assert not Attempt.objects.exists()
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import yaml
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.whole.commands import PROJECT, Commands
+
 START_SECONDS = 120
 WAIT_SECONDS = 60
 
@@ -22,17 +23,18 @@ WAIT_SECONDS = 60
 class Running:
     """Berth, as `up` started it. `apply` configures it, `client` speaks for a tenant."""
 
-    def __init__(self, home: Path, *arguments: str, **variables: str) -> None:
-        self.home = home
+    def __init__(self, home: Path, *arguments: str, project: Path = PROJECT, **variables: str) -> None:
+        self.home, self.project = home, project
         taken = {"DATABASE_URL", "REDIS_URL", "BROKER_URL", "BERTH_HOME", "SECRET_KEY", "FIELD_KEYS", "KEY_PEPPERS"}
         self.environment = {name: value for name, value in os.environ.items() if name not in taken}
         # Short leases, so that a lost worker is noticed within a test's patience.
         self.environment |= {"DJANGO_SETTINGS_MODULE": "broker_project.settings", "LEASE_SECONDS": "3", **variables}
+        self._commands = Commands(project)
         (home / "run.json").unlink(missing_ok=True)  # an `up` that was killed leaves one behind
         self.log = (home / "up.log").open("wb")
         command = [sys.executable, "manage.py", "up", "--home", str(home), "--port", "8000", *arguments]
         self.process = subprocess.Popen(
-            command, cwd=PROJECT, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT
+            command, cwd=self.project, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT
         )
         wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
         assert self.process.poll() is None, (home / "up.log").read_text()
@@ -70,14 +72,12 @@ class Running:
             "3",
         ]
         environment = {**self.environment, **self.run["env"]}
-        asked = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+        asked = subprocess.run(command, cwd=self.project, env=environment, capture_output=True, text=True, check=False)
         return {name.partition("@")[0] for name in json.loads(asked.stdout)} if asked.returncode == 0 else set()
 
     def manage(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Runs a `manage.py` command against this installation."""
-        environment = {**self.environment, **self.run["env"], **variables}
-        command = [sys.executable, "manage.py", *arguments]
-        return subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+        return self._commands.run(arguments, {**self.environment, **self.run["env"]}, variables)
 
     def apply(self, config: dict[str, Any], **variables: str) -> None:
         """Applies a configuration as an operator would, from a file."""
@@ -101,6 +101,7 @@ class Running:
 
     def stop(self) -> int:
         """As Ctrl-C would; its exit code."""
+        self._commands.stop()
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)
         self.log.close()

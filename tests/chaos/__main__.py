@@ -1,0 +1,78 @@
+"""`python -m tests.chaos`: experiments under load, as many as the minutes allow; exit 1 when anything was broken.
+
+python -m tests.chaos --seed 7 --minutes 13            # a world with one group of workers
+python -m tests.chaos --full                           # everything, with one group and with three
+python -m tests.chaos --only "Redis|killed" --groups 3 # those whose name has one of these in it
+"""
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.chaos import upgrade
+from tests.chaos.experiments import in_turns
+from tests.chaos.families import FAMILIES
+from tests.chaos.judging import Outcome, run, tell
+from tests.chaos.world import World
+
+END_SECONDS = 60.0  # that the drain and the referee may take, of the minutes
+UPGRADE_SECONDS = 120.0
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    home = Path(tempfile.mkdtemp(prefix="berth-chaos-", dir=options.folder))
+    home.chmod(0o711)  # the database may run as another user, who must pass
+    tell(f"Seed {options.seed}; the data and logs stand in {home}")
+    end = time.monotonic() + (float("inf") if options.full else 60 * options.minutes)
+    outcomes: list[Outcome] = []
+    if options.only.search(upgrade.NAME):
+        outcomes += _upgraded(home / "upgrade", options.seed)
+    for groups in (1, 3) if options.full else (options.groups,):
+        outcomes += _in_a_world(home / f"groups-{groups}", groups, end, options)
+    broken = [outcome for outcome in outcomes if outcome.violations]
+    tell(f"{len(outcomes)} experiments with seed {options.seed}, {len(broken)} of them with violations")
+    return 1 if broken else 0
+
+
+def _upgraded(home: Path, seed: int) -> list[Outcome]:
+    try:
+        outcome = upgrade.run(home, seed)
+    except upgrade.NoHistory as why:
+        tell(f"{upgrade.NAME}: left out, there is no older version here: {why}")
+        return []
+    tell(outcome.line())
+    return [outcome]
+
+
+def _in_a_world(home: Path, groups: int, end: float, options: argparse.Namespace) -> list[Outcome]:
+    wanted = {
+        family: [each for each in experiments if options.only.search(each.name) and each.least_groups <= groups]
+        for family, experiments in FAMILIES.items()
+    }
+    if not any(wanted.values()):
+        return []
+    home.mkdir(mode=0o711)
+    with World(home, groups=groups, seed=options.seed) as world:
+        tell(f"Workers in {groups} group{'s' if groups > 1 else ''}:")
+        return run(world, in_turns(wanted, options.seed), end - time.monotonic() - END_SECONDS)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tests.chaos", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the order of experiments, and of the load")
+    parser.add_argument("--minutes", type=float, default=13.0, help="for all of it")
+    parser.add_argument("--groups", type=int, default=1, help="of workers")
+    parser.add_argument("--only", type=re.compile, default=re.compile(""), help="a pattern: those whose name has it")
+    parser.add_argument("--full", action="store_true", help="all experiments, with 1 and with 3 groups of workers")
+    parser.add_argument("--folder", type=Path, help="where the data and logs are put (default: the system's for such)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

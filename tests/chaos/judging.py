@@ -1,0 +1,100 @@
+"""Runs experiments one after the other in one world under load, and says of each what was broken by it."""
+
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.chaos.experiments import Experiment
+from tests.chaos.watch import RECOVERY_SECONDS, Sessions, recovered_after, steady, watched
+from tests.chaos.world import World
+
+
+@dataclass
+class Outcome:
+    """What one experiment came to: jobs that ended from its begin to the recovery, seconds to that, what was broken."""
+
+    name: str
+    jobs: int = 0
+    recovery_seconds: float | None = None
+    violations: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        back = "never" if self.recovery_seconds is None else f"{self.recovery_seconds:4.1f} s"
+        broken = "".join(f"\n    {violation}" for violation in self.violations)
+        return f"{self.name:<62} {self.jobs:5d} jobs  back after {back:>6}  {len(self.violations)} violations{broken}"
+
+
+def run(world: World, experiments: Iterable[Experiment], seconds: float = float("inf")) -> list[Outcome]:
+    """Those that can begin within `seconds`, then the drain and the referee; each told as it ends."""
+    outcomes, end = [], time.monotonic() + seconds
+    world.load.begin()
+    steady(world)
+    with watched(world) as sessions:
+        for experiment in experiments:
+            if time.monotonic() > end:
+                break
+            outcomes.append(_tried(world, experiment, sessions))
+            tell(outcomes[-1].line())
+    outcomes.append(drained(world))
+    tell(outcomes[-1].line())
+    return outcomes
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def drained(world: World) -> Outcome:
+    """What is left after it all: nothing, if the audit and the referee say so."""
+    from tests.referee import violations
+
+    outcome, began = Outcome("drained: the audit and the referee", _ended(world)), time.monotonic()
+    world.drain()
+    outcome.recovery_seconds = time.monotonic() - began
+    outcome.jobs = _ended(world)
+    outcome.violations += _audit(world)
+    outcome.violations += [f"{each.rule}: {each.what}: {each.rows}" for each in violations(world.evidence())]
+    return outcome
+
+
+def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
+    before, ended = steady(world), _ended(world)
+    sessions.take_unusable()
+    outcome = Outcome(experiment.name)
+    experiment.run(world)
+    judge(world, sessions, outcome, before)
+    outcome.jobs = _ended(world) - ended
+    return outcome
+
+
+def judge(world: World, sessions: Sessions, outcome: Outcome, before: float) -> None:
+    """The fault is over: is as much done as before, in time, is no session kept, and what does the audit say?"""
+    world.calm()
+    with ThreadPoolExecutor(2) as aside:
+        audit = aside.submit(_audit, world)
+        counted = aside.submit(_count_anew, world, sessions)
+        outcome.recovery_seconds = recovered_after(world, before)
+        outcome.violations += audit.result()
+        counted.result()
+    if outcome.recovery_seconds is None:
+        outcome.violations.append(f"after {RECOVERY_SECONDS:.0f} s less is done than before: {world.left()}")
+    outcome.violations += [
+        f"unusable for {spell.last - spell.began:.1f} s: {spell.row}" for spell in sessions.take_unusable()
+    ]
+
+
+def _count_anew(world: World, sessions: Sessions) -> None:
+    sessions.forget()
+    world.await_callers()
+    sessions.forget()
+
+
+def _ended(world: World) -> int:
+    return int(world.rows("SELECT count(*) AS n FROM jobs_job WHERE finished_at IS NOT NULL")[0]["n"])
+
+
+def _audit(world: World) -> list[str]:
+    return [f"audit: {rule}: {rows}" for rule, rows in world.servers.audit_breaches().items()]
