@@ -29,7 +29,9 @@ def reopen(pool_id: int, *, force: bool = False) -> bool:
     Locks jobs, their suspicions, then balances, then in another transaction sessions and the pool; a second caller finds the
     jobs decided, or the pool open. False when it stays closed.
     """
-    over = force or quarantine.patience_is_over(pool_id, PATIENCE_SECONDS)
+    if not force and not quarantine.is_over(pool_id):  # another restore came since somebody looked
+        return False
+    over = force or quarantine.is_over(pool_id, PATIENCE_SECONDS)
     in_vain = (0 if force else suspecting.IN_VAIN) if over else math.inf
     while _decide_some(pool_id, in_vain) and force:
         pass

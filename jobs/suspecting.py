@@ -130,8 +130,8 @@ def _early_ms(row: Row) -> float:
 
 def _round_seconds(rows: Sequence[Row]) -> float:
     """All answers for a job are needed at once, so a round lasts longer for one that has more keys or accounts."""
-    size = sum(row["accounts"] * row["max_attempts"] for row in rows) / MOST_CALLS
-    of_one_account = max((row["max_attempts"] for row in rows), default=0) / AT_ONCE
+    size: float = sum(row["accounts"] * row["max_attempts"] for row in rows) / MOST_CALLS
+    of_one_account: float = max((row["max_attempts"] for row in rows), default=0) / AT_ONCE
     return min(ROUND_SECONDS * max(1.0, size, of_one_account), LONGEST_ROUND_SECONDS)
 
 

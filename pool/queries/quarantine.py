@@ -12,7 +12,7 @@ _LATELY = f"""
 SELECT max(at) AS at, min(went_back_to) AS went_back_to FROM pool_restoration
 WHERE at > clock_timestamp() - interval '{TOLD_DAYS} days' HAVING count(*) > 0"""
 _OVER = "SELECT id FROM pool_pool WHERE quarantined_until <= clock_timestamp() ORDER BY id"
-_PATIENCE = """
+_IS_OVER = """
 SELECT quarantined_until + make_interval(secs => %s) <= clock_timestamp() AS over FROM pool_pool WHERE id = %s"""
 _END = """
 UPDATE pool_pool SET quarantined_until = LEAST(quarantined_until, clock_timestamp()), quarantine_note = %s
@@ -31,9 +31,9 @@ def over() -> list[int]:
     return [row["id"] for row in fetch(_OVER)]
 
 
-def patience_is_over(pool_id: int, patience_seconds: float) -> bool:
-    """Whether so long has passed since the pool should have opened."""
-    return any(row["over"] for row in fetch(_PATIENCE, [patience_seconds, pool_id]))
+def is_over(pool_id: int, since_seconds: float = 0.0) -> bool:
+    """Whether the pool should have opened so long ago; False of one that is open."""
+    return any(row["over"] for row in fetch(_IS_OVER, [since_seconds, pool_id]))
 
 
 def end_now(pool_id: int, note: str) -> bool:

@@ -75,7 +75,7 @@ FIND = {
     "reference": "response.body.id",
     "running": "response.body.status == 'running'",
     "success": "response.body.status == 'done'",
-    "failure": "response.body.status == 'broken'",
+    "failed": "response.body.status == 'broken'",
     "units": "response.body.units",
 }
 
