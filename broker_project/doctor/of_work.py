@@ -52,7 +52,7 @@ def waiting() -> Finding:
     return ok("every job that waits has a session to wait for")
 
 
-def quarantine() -> Finding:
+def closed_pools() -> Finding:
     """Pools that are closed since a restore."""
     rows = restoring.quarantined()
     if not rows:

@@ -118,10 +118,10 @@ def test_a_session_that_goes_offline_after_its_job_is_shut_already() -> None:
 
 
 def test_a_pool_that_is_closed_since_a_restore_is_told() -> None:
-    assert of_work.quarantine().level == "ok"
+    assert of_work.closed_pools().level == "ok"
     job = factories.at("pending")
     restoring.restored(note="test")
-    found = of_work.quarantine()
+    found = of_work.closed_pools()
     assert (found.level, job.pool.name in found.found, "1 jobs to be found out" in found.found) == (
         "warning",
         True,

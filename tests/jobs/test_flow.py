@@ -54,6 +54,10 @@ def test_every_step_is_swept_and_those_that_something_wakes_are_tasks() -> None:
     assert {step.task for step in FLOW} == set(_VERBS)
 
 
+def test_no_call_waits_for_what_is_asked_after_a_restore() -> None:
+    assert [step.task for step in FLOW if step.needs_calls][-1] == "inquire"
+
+
 def test_every_task_goes_to_a_queue_that_a_worker_reads() -> None:
     routes = current_app.conf.task_routes
     queues = {routes.get(f"jobs.{step.task}", {}).get("queue", current_app.conf.task_default_queue) for step in FLOW}

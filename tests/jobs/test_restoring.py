@@ -180,7 +180,8 @@ def test_a_worker_whose_attempt_was_lost_meets_no_attempt_of_its_number() -> Non
 
 def test_accepted_work_is_asked_for_at_once_and_ends_as_ever() -> None:
     job = accepted()
-    restored()
+    closed = restored()
+    assert (closed.doubted, closed.accepted) == (0, 1)
     (flight,) = asking.verify([job.pk], HOLDER)
     assert flight.action == "poll"
     factories.learn(flight, DONE)
