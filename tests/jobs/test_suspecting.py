@@ -45,7 +45,7 @@ class _Answers(BaseHTTPRequestHandler):
         asked = (self.headers["Authorization"].removeprefix("Bearer "), key)
         self.server.asked.append(asked)
         if asked[0] == self.server.slow:
-            self.server.awaited.wait(5)
+            self.server.awaited.wait(20)
         elif sum(credential != self.server.slow for credential, _ in self.server.asked) == 12:
             self.server.awaited.set()
         state = self.server.known.get(asked)
@@ -64,6 +64,7 @@ class _Answers(BaseHTTPRequestHandler):
 def keys() -> Iterator[Keys]:
     server = Keys()
     yield server
+    server.awaited.set()
     server.shutdown()
     server.server_close()
 
