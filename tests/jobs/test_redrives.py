@@ -171,7 +171,7 @@ def test_the_sweep_drives_it_to_its_end() -> None:
 
 
 def test_a_rare_code_among_many_letters_is_found_a_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read and does not fit is passed, so each question is as long as a page, and a sweep that has no more time goes."""
+    """What was read and does not fit is passed, each question is as long as a page, and each sweep has its time."""
     job_type = factories.make_job_type()
     fail(job_type, 5)
     rare = fail(job_type, 1, outcome=FAILURE)[0]
