@@ -99,6 +99,14 @@ class Running:
         rules = json.loads(self.manage("audit", "--json").stdout)["rules"]
         return {name: rule["rows"] for name, rule in rules.items() if rule["count"]}
 
+    def kill(self) -> None:
+        """As a power cut would end `up` and all that it started."""
+        for pid in (self.process.pid, *self.pids().values()):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+        self._commands.stop()
+
     def stop(self) -> int:
         """As Ctrl-C would; its exit code."""
         self._commands.stop()
