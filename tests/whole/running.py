@@ -15,7 +15,7 @@ import httpx
 import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
-START_SECONDS = 120
+START_SECONDS = 240
 WAIT_SECONDS = 60
 
 
@@ -34,8 +34,12 @@ class Running:
         self.process = subprocess.Popen(
             command, cwd=self.project, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT
         )
-        wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
-        assert self.process.poll() is None, (home / "up.log").read_text()
+        try:
+            wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
+            assert self.process.poll() is None, (home / "up.log").read_text()
+        except BaseException:
+            self.process.kill()  # and with it all that it started: nobody else knows of it yet
+            raise
 
     @property
     def run(self) -> dict[str, Any]:
