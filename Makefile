@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test check chaos chaos-full screenshots mutants lint types imports lock clean
+.PHONY: help setup demo up test check chaos chaos-full screenshots mutants simulate lint types imports lock clean
 SHELL := /bin/sh
 
 PY := .venv/bin/python
@@ -10,6 +10,7 @@ UV := UV_PYTHON_DOWNLOADS=never .venv/bin/uv
 HAVE_UV := .venv/bin/uv --version >/dev/null 2>&1
 GET_UV := $(PY) -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
 HOME_DIR := var
+SEEDS := 0:10000
 # Byte code on disk is what keeps the start of eight Python processes short.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -26,7 +27,7 @@ test: say-test setup ## run the tests on servers of their own (T="tests/jobs -k 
 	@$(PY) -m pytest $(T)
 
 check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests
-	@$(PY) -m pytest $(T)
+	@$(PY) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(T)
 
 chaos: setup ## make faults under load, as many as MINUTES=13 allow, in the order that SEED=1 draws; then the referee
 	@$(PY) -m tests.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),13) $(ARGS)
@@ -39,6 +40,9 @@ screenshots: setup ## take the pictures of docs/screenshots anew (needs chromium
 
 mutants: setup ## sow faults into the ledger, one after the other: the tests must find each (long)
 	@$(PY) -m bench.ledger.mutants
+
+simulate: setup ## ten thousand seeds of ourselves under faults, then every sown bug (SEEDS=0:10000; about an hour)
+	@$(PY) -m tests.simulated --seeds $(SEEDS) --processes 2 && $(PY) -m tests.simulated --bugs
 
 lint: setup ## ruff: rules and format
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .

@@ -1,4 +1,5 @@
-"""The operators' own logins: the one thing in the admin that is edited, with Django's own pages in the style of the rest."""
+"""The operators' own logins: the one thing in the admin that is edited, with Django's own pages in the style of the rest;
+and what is shown by pages of the control room."""
 
 from typing import Any
 
@@ -11,8 +12,12 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from broker_project.control.redrives import RedriveAdmin
+from jobs.models import Redrive
+
 admin.site.unregister(User)
 admin.site.unregister(Group)
+admin.site.register(Redrive, RedriveAdmin)
 
 
 @admin.register(User)

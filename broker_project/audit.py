@@ -16,6 +16,7 @@ from credits.audit import RULES as OF_CREDITS
 from files.audit import RULES as OF_FILES
 from jobs.audit import RULES as OF_JOBS
 from pool.audit import RULES as OF_POOL
+from statemachine.patience import patient
 
 # By promise: P1, P2, … P12.
 RULES: Final[dict[str, str]] = dict(
@@ -88,11 +89,13 @@ def _snapshot(part: Part | None) -> Iterator[float]:
     """Yields how long it took to read the touched rows (milliseconds)."""
     # Inside of a transaction, as in a test, what that transaction sees is audited.
     outermost = not connection.in_atomic_block
-    if part:
-        part.make_tables()
-    with transaction.atomic(), connection.cursor() as cursor:
+    with patient(LONGEST_MINUTES * 60 + 10), transaction.atomic(), connection.cursor() as cursor:
         if outermost:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        if part:
+            part.make_tables()
+        if outermost:
+            cursor.execute("SET TRANSACTION READ ONLY")
             cursor.execute(f"SET LOCAL statement_timeout = '{LONGEST_MINUTES}min'")
             cursor.execute("SET LOCAL work_mem = '128MB'")
             cursor.execute("SET LOCAL jit = off")  # compiling takes longer than most rules

@@ -68,6 +68,7 @@ app.conf.update(
         "jobs.verify": {"queue": "upstream"},
         "jobs.cancel_upstream": {"queue": "upstream"},
         "jobs.fetch": {"queue": "upstream"},
+        "jobs.inquire": {"queue": "upstream"},
         "jobs.ask_balances": {"queue": "upstream"},
         "jobs.clean_files": {"queue": "upstream"},
     },
@@ -139,6 +140,16 @@ def _batch_events(consumer: Any) -> None:
         consumer.event_dispatcher.on_send_buffered = None
     if consumer.hub:
         consumer.hub.call_repeatedly(EVENTS_SECONDS, flush)
+
+
+@signals.worker_shutting_down.connect
+def _begin_no_more(**_kwargs: Any) -> None:
+    """A worker that was asked to stop ends what it has; what its sweep would begin, nobody might take up."""
+    from jobs.sweep import Sweeper
+
+    for thread in _beside:
+        if isinstance(thread, Sweeper):
+            thread.begin_to_stop()
 
 
 @signals.worker_shutdown.connect

@@ -30,6 +30,8 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
+from statemachine.crashpoints import crashpoint
+
 GROWING: Final = (
     "credits_hold",
     "credits_lot",
@@ -121,7 +123,9 @@ def move(seen: Checkpoint | None, to: Checkpoint, figures: list[Kept]) -> bool:
         cursor.execute("LOCK TABLE broker_project_auditfigure IN SHARE ROW EXCLUSIVE MODE")
         if load() != seen:
             return False
+        crashpoint("checkpoint.locked")
         cursor.execute(REPLACE, [list(column) for column in zip(*rows, strict=True)])
+        crashpoint("checkpoint.replaced")
     return True
 
 

@@ -73,7 +73,9 @@ BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 LEASE_SECONDS = env.float("LEASE_SECONDS", default=15.0)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", default=1.0)
 DRAIN_SECONDS = env.float("DRAIN_SECONDS", default=20.0)
-LONGEST_RESTART_SECONDS = env.float("LONGEST_RESTART_SECONDS", default=10.0)  # before `up` starts again what keeps dying
+LONGEST_RESTART_SECONDS = env.float(
+    "LONGEST_RESTART_SECONDS", default=10.0
+)  # before `up` starts again what keeps dying
 PREPARED_STATEMENTS = env.bool("PREPARED_STATEMENTS", default=True)  # off behind a proxy that pools by transaction
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=10)
 MAX_FILE_BYTES = env.int("MAX_FILE_BYTES", default=100_000_000)
@@ -91,6 +93,7 @@ if DATABASE_POOL_SIZE < 2:
 INSTALLED_APPS = [
     "broker_project",  # first: its templates stand before those of the admin
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -146,11 +149,13 @@ _SESSION = (
     "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
     " -c plan_cache_mode=force_generic_plan"
 )
+# A network that swallows everything is noticed by the kernel too, also where nobody waits for an answer.
+_ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 _database: dict[str, Any] = environ.Env.db_url_config(DATABASE_URL or "postgres://postgres@127.0.0.1:5432/berth")
 _database.update(
     ENGINE="broker_project.postgres_pool",
     CONN_MAX_AGE=0,  # closing gives the connection back to SQLAlchemy's pool
-    OPTIONS={**_database.get("OPTIONS", {}), "options": _SESSION, "connect_timeout": 5},
+    OPTIONS={**_ALIVE, **_database.get("OPTIONS", {}), "options": _SESSION, "connect_timeout": 5},
 )
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

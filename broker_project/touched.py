@@ -38,11 +38,13 @@ class Part:
         return scope.narrow(sql) if scope and (self.tenant is None or scope.of_tenant) else sql
 
     def make_tables(self) -> None:
-        """Empty; to be called before the snapshot, in which nothing can be created."""
+        """Empty, and gone with this transaction: behind a pooler the next one may have another session. To be called
+        before the transaction is told to read only, for then nothing can be created.
+        """
         with connection.cursor() as cursor:
             for name, table in TABLES.items():
                 cursor.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
-                cursor.execute(f"CREATE TEMP TABLE {name} AS {table.like} WITH NO DATA")
+                cursor.execute(f"CREATE TEMP TABLE {name} ON COMMIT DROP AS {table.like} WITH NO DATA")
                 cursor.execute(f"CREATE UNIQUE INDEX ON {name} ({table.key})")
 
     def fill_tables(self) -> None:

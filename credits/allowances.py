@@ -10,6 +10,7 @@ from credits import ledger, queries
 from credits.errors import LedgerConflict, NewerAllowance
 from credits.models import Allowance, Lot
 from credits.values import Category
+from statemachine.crashpoints import crashpoint
 
 logger = logging.getLogger(__name__)
 BATCH = 1_000  # allowances of one call; what is left is due at the next
@@ -104,6 +105,7 @@ def _book(allowance: Allowance, now: datetime) -> bool:
     try:
         with transaction.atomic():
             ledger.open_wallet(allowance.tenant_id)
+            crashpoint("allowance.opened")
             return ledger.grant(
                 allowance.tenant_id,
                 allowance.amount,

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from files import queries
 from files.errors import FileGone, FileInUse, NoSuchFile
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 
 LOOK_AGAIN_SECONDS: Final = 3_600.0  # at what a job still needed
@@ -32,6 +33,7 @@ def expire(unfinished: Unfinished, limit: int) -> int:
             waiting = unfinished({reference["job_id"] for reference in references})
             needed = {reference["file_id"] for reference in references if reference["job_id"] in waiting}
             queries.prolong(sorted(needed), LOOK_AGAIN_SECONDS)
+            crashpoint("clean.prolonged", expired)
             queries.leave([file_id for file_id in expired if file_id not in needed])
     return len(expired)
 
@@ -66,7 +68,9 @@ def forget(limit: int) -> int:
     Their bytes once more: an arrival that was given up as dead, and was not, may have written some after they were deleted.
     """
     rows = queries.long_gone(REMEMBERED_DAYS, limit)
-    queries.forget([row["id"] for row in rows if _delete_bytes(row)])
+    gone = [row["id"] for row in rows if _delete_bytes(row)]
+    crashpoint("clean.forgetting", gone)
+    queries.forget(gone)
     return len(rows)
 
 
@@ -78,8 +82,10 @@ def delete(rows: Iterable[Row]) -> None:
     deleted = [row["id"] for row in rows if _delete_bytes(row)]
     if not deleted:
         return
+    crashpoint("clean.deleted")
     with transaction.atomic():
         freed = queries.gone(deleted)
+        crashpoint("clean.gone", freed)
         for tenant_id in sorted({row["tenant_id"] for row in freed}):
             queries.lock_usage(tenant_id)
         for row in freed:

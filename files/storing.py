@@ -12,6 +12,7 @@ from django.db import transaction
 
 from files import queries
 from files.errors import FileCut, FileTooLarge, TenantFull
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 
 ARRIVAL_SECONDS: Final = 3_600.0  # an arrival that takes longer has died
@@ -44,8 +45,11 @@ def put(
     tenant's files of this kind. `job_id`: who refers to it from the start. Raises TenantFull, FileCut.
     """
     file_id, place = begin(tenant_id, kind, size, most_bytes, name=name, content_type=content_type)
+    crashpoint("file.counted")
     try:
-        return complete(file_id, size, _write(place, source, size), keep_seconds, job_id)
+        sha256 = _write(place, source, size)
+        crashpoint("file.written")
+        return complete(file_id, size, sha256, keep_seconds, job_id)
     except BaseException:
         give_up(file_id, place)
         raise
@@ -86,6 +90,7 @@ def complete(file_id: UUID, size: int, sha256: str, keep_seconds: float, job_id:
     """The file is there; its row. Locks the row: whoever gave it up before has won. Raises FileCut then."""
     with transaction.atomic():
         row = queries.stored(file_id, size, sha256, keep_seconds)
+        crashpoint("file.completed")
         if row is None:
             raise FileCut(size, 0)
         if job_id is not None:
@@ -99,6 +104,7 @@ def give_up(file_id: UUID, place: str) -> None:
 
     try:
         queries.leave([file_id])
+        crashpoint("file.left")
         leaving.delete([{"id": file_id, "place": place}])
     except Exception:  # the error that brought us here is the one to be told; the row says what is left to do
         logger.exception("file %s could not be given up; it is cleaned up later", file_id)

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.html import format_html
 
-from credits.models import Hold
 from credits.pricing import short_text
 from jobs import outlook
+from jobs.admin_filters import EndedBefore, EndedSince, OfCode, OfTenant, Only, said_of_dead_letters
 from jobs.affording import in_words
-from jobs.models import DEAD_LETTER, Attempt, Evidence, Job, JobMove, JobType, LateCompletion, Line
+from jobs.models import Attempt, Evidence, Job, JobMove, JobType, LateCompletion, Line
 from jobs.queries import affording
 from jobs.queries.under_way import under_way, whole_errors
-from jobs.states import ATTEMPT_PHASES, JOB, UNKNOWN, VERDICTS
+from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
 from jobs.verdicts import UPSTREAM_REFUSED
 from statemachine.admin import ReadOnlyAdmin, in_few_words, states_filter, words_of
 from tenants.models import Tenant
@@ -43,32 +44,6 @@ class JobTypeAdmin(ReadOnlyAdmin):
     ordering = ["name"]
 
 
-_UNKNOWN = Attempt.objects.filter(ended_at__isnull=True, verdict=UNKNOWN).values("job_id")
-_ATTENTION = Hold.objects.filter(review__needs_attention_since__isnull=False, status=Hold.Status.OPEN).values("job_id")
-# What an operator looks for first: as it stands in an address, its title, which jobs it is.
-ONLY = (
-    ("dead_letters", "dead letters", DEAD_LETTER),
-    ("waiting", "waiting", Q(state=JOB.first)),
-    ("unaffordable", "waits for upstream credits", Q(state=JOB.first, unaffordable=True)),
-    ("running", "running", Q(state__in=("assigned", "processing"))),
-    ("unknown", "outcome unknown", Q(pk__in=_UNKNOWN)),
-    ("flagged", "flagged", ~Q(flagged="")),
-    ("attention", "needs attention", Q(pk__in=_ATTENTION)),
-)
-
-
-class Only(admin.SimpleListFilter):
-    """One of ONLY."""
-
-    title, parameter_name = "only", "only"
-
-    def lookups(self, request: Any, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ARG002  Django's signature
-        return [(value, title) for value, title, _ in ONLY]
-
-    def queryset(self, request: Any, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002
-        return queryset.filter(next((jobs for value, _, jobs in ONLY if value == self.value()), Q()))
-
-
 class JobList(ChangeList):
     """Each job with why it stands so, `why`: asked for at once for all of a page."""
 
@@ -86,7 +61,9 @@ class JobAdmin(ReadOnlyAdmin):
     list_display = ["id", "tenant", "type", "state", "why_in_list", "run", "attempts", "price_in_credits",
                     "charged_credits", "created_at"]  # fmt: skip
     list_select_related = ["tenant", "type"]
-    list_filter = [Only, states_filter("state", JOB.states), "type", "pool"]
+    list_filter = [Only, states_filter("state", JOB.states), "type", "pool", OfTenant, OfCode, EndedSince, EndedBefore]
+    list_filter_submit = True
+    list_before_template = "berth/dead_letters.html"
     search_fields = ["id"]
     search_help_text = (
         "Job id, tenant, type, state, dispatch key, idempotency key or the upstream's reference; all words must fit."
@@ -95,6 +72,12 @@ class JobAdmin(ReadOnlyAdmin):
     readonly_fields = ["why_words", "price_in_credits", "charged_credits", "payload_begins", "result_begins"]
     main_fields = ["tenant", "type", "state", "run", "why_words", "price_in_credits", "charged_credits"]
     ordering = ["-id"]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Where dead letters are looked at, those that are meant can be run again together."""
+        offered = request.GET.get("only") == "dead_letters" and request.user.has_perm("jobs.change_job")
+        address = f"{reverse('admin:jobs_redrive_begin')}?{said_of_dead_letters(request)}" if offered else ""
+        return super().changelist_view(request, {"redrive": address, **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:  # noqa: ARG002  Django's signature
         return JobList

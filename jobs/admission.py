@@ -20,6 +20,7 @@ from jobs import inputs, transitions
 from jobs.models import Job, JobType
 from jobs.queries import keys
 from jobs.verdicts import DEFAULT_RETRY
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import load
 from tenants.models import Tenant
 from upstream.expressions import PRICE_NAMES, TENANT_PRICE_NAMES, ExpressionError, compile_expression
@@ -117,8 +118,10 @@ def submit(tenant: Tenant, request: Request, key: str, fingerprint: bytes) -> tu
         idempotency_key=key,
         fingerprint=fingerprint,
     )
+    crashpoint("submit.parsed")
     with _taken_key(tenant, key, fingerprint) as taken:
         _store(job)
+    crashpoint("submit.stored")
     return (taken[0], True) if taken else (job, False)
 
 
@@ -184,6 +187,7 @@ def _store(job: Job) -> None:
         return
     with transaction.atomic():
         _check_files(inputs.refer(job.tenant_id, job.pk, references))
+        crashpoint("submit.referred")
         transitions.submit(job)
 
 

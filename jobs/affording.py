@@ -11,6 +11,7 @@ from credits.upstream_accounts import AttemptHold
 from jobs import alone, turns
 from jobs.outage import DATABASE_AWAY
 from jobs.queries import affording, claim, postponing
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 
 MOST_ROUNDS = 5  # of one assign: each sets aside jobs that nobody can pay for now
@@ -35,6 +36,7 @@ def assign(pool_id: int, lease_seconds: float, review_seconds: float) -> list[Ro
         except Overtaken:
             continue
         moved += taken
+        crashpoint("assign.parked", parked)
         _follow(pool_id, parked)
         if len(moved) >= claim.BATCH or not (parked or (taken and unmet)):
             break
@@ -71,6 +73,7 @@ def _round(
     able = [payer["account_id"] for payer in payers if not least or left.get(payer["account_id"], least) >= least]
     pairs, unmet = match(affording.free_sessions(pool_id, able), waiting, left) if able else ([], waiting)
     moved = claim.take(pool_id, pairs, lease_seconds) if pairs else []
+    crashpoint("assign.taken", moved)
     holds = [
         AttemptHold(p["account_id"], p["job_id"], p["run"], p["number"], p["cost"])
         for p in pairs
@@ -78,6 +81,7 @@ def _round(
     ]
     if not upstream_accounts.hold(pool_id, holds, review_seconds):
         raise Overtaken
+    crashpoint("assign.set_aside", moved)
     return moved, _make_way(pool_id, unmet, len(waiting)) if unmet else [], unmet
 
 

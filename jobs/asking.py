@@ -20,6 +20,7 @@ from jobs.flight import Flight
 from jobs.queries import ask_budget, attempts, flights, postponing
 from jobs.transitions import end
 from pool import transitions as sessions
+from statemachine.crashpoints import crashpoint
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 ASKED_AGAIN_MS = 1_000  # after its time-out, when whoever asked is lost
@@ -44,6 +45,7 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
             sessions.lock([flight.resource_id for flight in over + again])
         end([Finding.waited_out(flight) for flight in over])
         begun = attempts.begin_again([flight.attempt_id for flight in again], holder, settings.LEASE_SECONDS)
+        crashpoint("verify.fenced", begun)
         asked = _within_budget(
             [replace(f, action=way) for f in left if (way := ways[f.attempt_id]) in ("poll", "find")]
         )

@@ -6,6 +6,8 @@ no rule.
 """
 
 from jobs.audit_of_files import RULES as OF_FILES
+from jobs.audit_of_recovery import RULES as OF_RECOVERY
+from jobs.audit_of_restores import RULES as OF_RESTORES
 from jobs.states import ACCEPTED, CALLING, INTENDED, JOB, NOT_EXECUTED
 from jobs.states import PROVEN_SQL as PROVEN
 from jobs.states import TERMINAL_SQL as TERMINAL
@@ -274,6 +276,8 @@ RULES: dict[str, str] = {
     **MONEY,
     **TENANTS_AND_EVENTS,
     **OF_FILES,
+    **OF_RESTORES,
+    **OF_RECOVERY,
     "P8.each_run_after_the_first_is_a_replay": """
         SELECT 'job ' || j.id AS subject, 1 + coalesce(m.replays, 0) || ' begun' AS found, 'run ' || j.run AS expected
         FROM jobs_job j

@@ -17,6 +17,7 @@ from jobs import journal
 from jobs.outage import DATABASE_AWAY
 from jobs.queries import balances
 from pool.secrets import SecretUnreadable, open_credential
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 from upstream.balances import Said, ask
 from upstream.calls import Call
@@ -64,6 +65,7 @@ def ask_all(accounts: Sequence[Row], *, book: bool = False, most: int | None = N
             unasked[account["id"]] = Said(None, str(error))
     asked = [account for account in accounts if account["id"] not in unasked]
     said = {a["id"]: s for a, s in zip(asked, ask(calls, DEADLINE_SECONDS), strict=True)} | unasked
+    crashpoint("balance.said", calls)
     return [_concluded(account, said[account["id"]], book, most) for account in accounts]
 
 
@@ -83,6 +85,7 @@ def take(
     """
     bound = None if book else alarm(account, account["posted"]) if most is None else most
     read = upstream_accounts.read(account["pool_id"], account["id"], said, key, bound, before=before)
+    crashpoint("balance.taken")
     if not read.booked:
         journal.not_booked(account, f"{pricing.short_text(read.drift)} off")
     return read

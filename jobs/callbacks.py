@@ -18,6 +18,7 @@ from jobs.flight import Flight
 from jobs.queries import attempts, flights
 from jobs.signals import announce_attempts, attempt_told
 from jobs.states import ACCEPTED, UNKNOWN
+from statemachine.crashpoints import crashpoint
 from upstream.adapters import Adapter, adapter, hear
 from upstream.answer import Answer
 from upstream.calls import Call
@@ -54,6 +55,7 @@ def told(flight: Flight, call: Call, answer: Answer) -> bool:
     outcome = hear(_adapter(str(call.upstream.get("adapter") or "http")), call, answer)
     if outcome.error_code == OTHER_REFERENCE:
         return False
+    crashpoint("callback.heard")
     finding = Finding(flight, outcome, "callback")
     ended, full = flight.row["ended_at"] is not None, attempts.told(flight.attempt_id) >= MOST_TOLD
     if ended and (full or flight.row["verdict"] != UNKNOWN):
@@ -75,6 +77,7 @@ def _ask_now(finding: Finding, *, kept: bool) -> None:
     flight, outcome = finding.flight, finding.outcome
     with transaction.atomic():
         attempts.append_evidence([finding.evidence()] if kept else [])
+        crashpoint("callback.noted")
         due = [row for row in attempts.news(flight.attempt_id, outcome.reference) if row["lease_until"] is None]
         announce_attempts(attempt_told, due)
 

@@ -17,6 +17,7 @@ from jobs.flight import Flight
 from jobs.queries import attempts
 from jobs.verdicts import UNREADABLE
 from pool.secrets import SecretUnreadable, open_credential
+from statemachine.crashpoints import crashpoint
 from upstream.calls import Action, Call, ErrorClass, Outcome
 from upstream.declared import wants_addresses
 from upstream.loop import CallLoop, NotAcceptingError
@@ -38,18 +39,25 @@ def holder() -> str:
 def dispatch(job_ids: Sequence[UUID]) -> None:
     """Commits the intent of these assigned jobs, then sends their calls."""
     leased_at = time.monotonic()
-    send(transitions.dispatch(job_ids, holder()), leased_at)
+    flights = transitions.dispatch(job_ids, holder())
+    crashpoint("dispatch.intended", flights)
+    send(flights, leased_at)
+    crashpoint("dispatch.sent", flights)
 
 
 def verify(job_ids: Sequence[UUID]) -> None:
     """Asks what became of these calls, sending those again that the upstream deduplicates."""
     leased_at = time.monotonic()
-    send(asking.verify(job_ids, holder()), leased_at)
+    flights = asking.verify(job_ids, holder())
+    crashpoint("verify.taken", flights)
+    send(flights, leased_at)
 
 
 def cancel_upstream(job_ids: Sequence[UUID]) -> None:
     """Asks the upstream to cancel what runs of these jobs."""
-    send(asking.cancel_upstream(job_ids), time.monotonic())
+    flights = asking.cancel_upstream(job_ids)
+    crashpoint("cancel.taken", flights)
+    send(flights, time.monotonic())
 
 
 def in_flight() -> int:
@@ -151,6 +159,7 @@ def _learn(outcomes: Sequence[tuple[FlightKey, Outcome]]) -> set[FlightKey]:
 
     Gives the keys of those whose result is to be stored first.
     """
+    crashpoint("learn.begun", outcomes)
     try:
         findings = {key: Finding.of_answer(_flying[key], outcome) for key, outcome in outcomes if key in _flying}
         waiting = {id(finding) for finding in results.learn_at_once(list(findings.values()))}

@@ -15,6 +15,7 @@ from jobs.models import Job
 from jobs.queries import endings
 from jobs.states import JOB, NOT_EXECUTED
 from jobs.verdicts import Decision, decide, told
+from statemachine.crashpoints import crashpoint
 from statemachine.machine import Moved
 from statemachine.sql import Row
 from upstream.expressions import SETTLE_NAMES, ExpressionError, compile_expression
@@ -35,23 +36,31 @@ def close(cases: Sequence[Row]) -> int:
     health.heal(cases)
     # Each step below locks the wallets it needs in their order; one after the other they would not be in order.
     ledger.lock_wallets({case["tenant_id"] for case, _ in decided})
+    crashpoint("finish.locked", decided)
     moved = _complete([case for case, _ in by_verb.get("complete", [])])
     moved += _give_back("fail", by_verb.get("fail", []))
     moved += _give_back("cancel_ended", by_verb.get("cancel_ended", []))
     moved += _retry(by_verb.get("retry", []))
     make_room([case for case in cases if case["capped"]])
+    crashpoint("finish.told", decided)
     endings.mark_finished([case["attempt_id"] for case in cases])
+    crashpoint("finish.marked", decided)
     _charge_accounts([case for case in cases if case["tracks_credits"]])
+    crashpoint("finish.charged", decided)
     return moved
 
 
-def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, where: str = "") -> int:
-    """Ends jobs that were never sent: nothing is charged. Returns how many moved."""
+def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, where: str = "", cause: str = "") -> int:
+    """Ends jobs that were not sent, as far as we know: nothing is charged. Returns how many moved."""
     error = {"code": code, "message": message, "retryable": False}
-    moved = JOB.take(verb, [{"id": job_id, "error": error} for job_id in job_ids], columns=_TERMINAL, where=where)
+    moved = JOB.take(
+        verb, [{"id": job_id, "error": error} for job_id in job_ids], columns=_TERMINAL, where=where, cause=cause
+    )
+    crashpoint("give_up.moved", moved)
     jobs = Job.objects.filter(pk__in=[job.id for job in moved]).select_related("type")
     ledger.lock_wallets({job.tenant_id for job in jobs})
     ledger.release([(job.pk, job.run) for job in jobs], code)
+    crashpoint("give_up.released", moved)
     make_room([{"pool_id": job.pool_id, "tenant_id": job.tenant_id} for job in jobs])
     if verb == "expire":
         journal.failed(
@@ -97,6 +106,7 @@ def request_cancel(job_id: UUID) -> bool:
     asked = Job.objects.filter(pk=job_id, state="processing", cancel_requested_at=None).update(
         cancel_requested_at=Now(), version=F("version") + 1
     )
+    crashpoint("cancel.flagged", asked)
     return bool(asked)
 
 
@@ -108,6 +118,7 @@ def _complete(cases: list[Row]) -> int:
         for case in cases
     ]
     settled = {closed.job_id: closed for closed in ledger.settle(closings)}
+    crashpoint("finish.settled", cases)
     flags = {}
     for case in cases:
         over = settled[case["id"]].overrun if case["id"] in settled else 0
@@ -130,6 +141,7 @@ def _complete(cases: list[Row]) -> int:
 
 def _give_back(verb: str, cases: list[tuple[Row, Decision]]) -> int:
     ledger.release([(case["id"], case["run"]) for case, decision in cases], verb)
+    crashpoint("finish.released", cases)
     errors = {case["id"]: told(case, decision) for case, decision in cases}
     if verb == "fail":
         journal.failed([case for case, _ in cases], {case["id"]: {"code": decision.code} for case, decision in cases})
@@ -209,6 +221,7 @@ def _most(expected: int) -> int:
 
 
 def _tell(moved: Sequence[Moved], cases: Sequence[Row], errors: dict[UUID, Any]) -> int:
+    crashpoint("finish.moved", moved)
     by_id = {case["id"]: case for case in cases}
     outbox.write(_event(by_id[job.id], job.state, errors.get(job.id)) for job in moved)
     return len(moved)

@@ -10,6 +10,7 @@ from jobs.findings import Finding
 from jobs.models import Job
 from jobs.queries import endings, flights
 from jobs.queries import reviews as asked
+from statemachine.crashpoints import crashpoint
 
 
 class NothingToDecide(Exception):
@@ -39,6 +40,7 @@ def decide(job_id: UUID, word: Word) -> Job:
         if not found:
             raise NothingToDecide("no outcome of it is unknown, or it is being found out right now")
         transitions.learn([Finding.of_operator(flight, word.executed, word.units, said) for flight in found])
+        crashpoint("decide.learned")
         transitions.finish([job_id])
     return Job.objects.get(pk=job_id)
 

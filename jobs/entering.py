@@ -14,6 +14,7 @@ from credits.errors import LedgerConflict
 from jobs import telling, turns
 from jobs.models import Job
 from jobs.queries import entering
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import fetch_together
 
 Statement = tuple[str, list[Any]]
@@ -32,6 +33,7 @@ def enter(job: Job, *before: Statement, review_seconds: float, paced: bool = Fal
     try:
         with part:
             [row] = fetch_together(*before, (entering.ENTER, terms))
+            crashpoint("enter.written", connection.in_atomic_block)  # else the message was the transaction
             if row["low"]:
                 telling.credits_are_low(job.tenant, job)
     except DatabaseError as error:
@@ -39,6 +41,7 @@ def enter(job: Job, *before: Statement, review_seconds: float, paced: bool = Fal
             with transaction.atomic():  # now with somebody who tells it in the same transaction
                 return enter(job, *before, review_seconds=review_seconds, paced=paced)
         raise _meant(error, job) from error
+    crashpoint("enter.unannounced")
     ids, turned = row["given"] or [], row["turns"] or []
     place = {"pool_id": job.pool_id, "tenant_id": job.tenant_id, "due_at": None}
     turns.announce("promote", [{"id": id_, "turn": turn, **place} for id_, turn in zip(ids, turned, strict=True)])

@@ -21,6 +21,7 @@ from jobs import fetching
 from jobs.collecting import Collector, is_dead, on_a_thread, said
 from jobs.flight import Flight
 from jobs.queries import fetches, missed
+from statemachine.crashpoints import crashpoint
 
 AT_ONCE: Final = 8  # attempts whose files are on their way in this process
 STOP_SECONDS: Final = 5.0
@@ -93,6 +94,7 @@ class Fetcher:
 
     def _start(self, flight: Flight) -> None:
         taken = flight.row["fetch_tries"]
+        crashpoint("fetch.taken")
         work = asyncio.run_coroutine_threadsafe(self._try(flight, taken), self._loop)
         self._under_way[flight.attempt_id] = _Try(flight, taken, work)
         work.add_done_callback(lambda _: self._over(flight.attempt_id, taken))
@@ -132,6 +134,7 @@ class Fetcher:
             verb = fetching.unpaid if is_dead(error) else fetching.put_off
             await on_a_thread(verb, flight.attempt_id, flight.fence, taken, said(error))
         else:
+            crashpoint("fetch.collected")
             await on_a_thread(fetching.paid, flight.attempt_id, taken, result)
 
     def _keep(self) -> None:

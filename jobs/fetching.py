@@ -18,6 +18,7 @@ from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts, fetches, flights
 from jobs.signals import announce_attempts, attempt_ended, attempt_owing
+from statemachine.crashpoints import crashpoint
 from upstream.result_files import ALONE, UNAVAILABLE
 
 PAUSES_SECONDS: Final = (10.0, 30.0, 120.0, 300.0)  # between the tries of a link: five within about ten minutes
@@ -63,6 +64,7 @@ def paid(attempt_id: int, taken: int, result: Any) -> bool:
     """
     with transaction.atomic():
         done = fetches.fetched(attempt_id, taken, result)
+        crashpoint("fetch.paid", done)
         announce_attempts(attempt_ended, done)
     return bool(done)
 
@@ -129,6 +131,7 @@ def _noted(attempt_id: int, fence: int, why: str, cause: str) -> int:
     content = {"try": number, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
     logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
     attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": fetches.FETCH, "content": content}])
+    crashpoint("fetch.noted")
     return int(failed[cause]) + 1
 
 

@@ -13,7 +13,7 @@ from django.dispatch import receiver
 
 from credits import reviews as holds
 from jobs import redis_hints, wakes
-from jobs.queries import affording, claim, line, missed
+from jobs.queries import affording, claim, dead_letters, line, missed, restoring
 from jobs.signals import (
     attempt_doubted,
     attempt_ended,
@@ -27,6 +27,7 @@ from jobs.states import JOB
 from jobs.transitions import REVIEW_SECONDS
 from pool.queries import health
 from pool.signals import resource_moved
+from statemachine.crashpoints import crashpoint
 from statemachine.machine import Moved
 
 Rows = Sequence[Mapping[str, Any]]
@@ -41,8 +42,8 @@ STRIDE_SECONDS = 60.0  # so late the walk through the holds sets out again, so t
 class Step:
     """When one of `after` happened, `task` is woken once for each of `wakes(rows)`; `at` names the column of a due time.
 
-    `coalesce`: one outstanding wake-up per argument is enough. `needs_calls`: only a process that makes upstream calls
-    can do it in a sweep of its own.
+    What nothing wakes is no task: the sweep alone does it. `coalesce`: one outstanding wake-up per argument is enough.
+    `needs_calls`: only a process that makes upstream calls can do it in a sweep of its own.
     """
 
     task: str
@@ -106,6 +107,8 @@ FLOW = (
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
     Step("replace_probes", (), _pools, lambda: [(pool_id,) for pool_id in health.without_probe()]),
+    Step("inquire", (), _jobs, lambda: [()] if restoring.any_due() else [], needs_calls=True),
+    Step("reopen", (), _pools, lambda: [(pool_id,) for pool_id in restoring.over()]),
     Step("come_due", ("job retry",), _jobs, lambda: _set(missed.jobs_come_due()), at="due_at"),
     Step("afford", (), _jobs, lambda: _set(affording.affordable_again())),
     Step(
@@ -131,6 +134,7 @@ FLOW = (
     Step("dispatch", ("job assign",), _jobs, lambda: _set(missed.jobs_to_dispatch()), needs_calls=True),
     Step("book_late", ("completion late",), _jobs, lambda: _set(missed.late_completions())),
     Step("review", (), _jobs, lambda: [()] if holds.are_due(REVIEW_SECONDS + STRIDE_SECONDS) else []),
+    Step("redrive", (), _jobs, lambda: [(redrive_id,) for redrive_id in dead_letters.due()]),
 )
 # The arrows that end a job: what long polls wait for.
 ENDS = {verb for verb, arrow in JOB.arrows.items() if arrow.target in JOB.terminal}
@@ -148,6 +152,7 @@ def happened(event: str, rows: Rows) -> None:
 
 @receiver(job_moved)
 def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    crashpoint("finish.committed", verb in ENDS or verb == "retry")
     happened(f"job {verb}", [job.row for job in moved])
     if verb in ENDS:  # whoever waits for another change finds it by looking each second
         redis_hints.announce([job.row for job in moved])
@@ -155,34 +160,41 @@ def _job_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
 
 @receiver(resource_moved)
 def _resource_moved(verb: str, moved: Sequence[Moved], **_kwargs: Any) -> None:
+    crashpoint("release.committed", verb != "use")
     happened(f"resource {verb}", [resource.row for resource in moved])
 
 
 @receiver(attempt_ended)
 def _attempt_ended(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("learn.committed")
     happened("attempt ended", rows)
 
 
 @receiver(attempt_doubted)
 def _attempt_doubted(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("doubt.committed")
     happened("attempt doubted", rows)
 
 
 @receiver(attempt_told)
 def _attempt_told(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("told.committed")
     happened("attempt told", rows)
 
 
 @receiver(cancel_wanted)
 def _cancel_wanted(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("cancel.committed")
     happened("cancel wanted", rows)
 
 
 @receiver(completion_late)
 def _completion_late(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("late.committed")
     happened("completion late", rows)
 
 
 @receiver(attempt_owing)
 def _attempt_owing(rows: Rows, **_kwargs: Any) -> None:
+    crashpoint("owe.committed")
     happened("attempt owing", rows)

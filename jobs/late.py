@@ -10,6 +10,7 @@ from credits.pricing import short_text
 from jobs import closing, journal
 from jobs.alone import row_by_row
 from jobs.queries import endings, late
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 
 LOOK_AGAIN_SECONDS = 60.0  # while its run goes on
@@ -34,7 +35,9 @@ def book(job_ids: Sequence[UUID]) -> int:
 def _draw(case: Row) -> int:
     why = _why_not(case)
     booked = 0 if why else ledger.book_late_completion(case["id"], case["run"], closing.charge(case)[0])
+    crashpoint("book_late.booked", booked)
     late.decided(case["late_id"], booked, why or ("" if booked else "it would have cost nothing"))
+    crashpoint("book_late.decided")
     if booked:
         told = f"late completion of run {case['run']}: {short_text(booked)} credits are our loss"
         endings.flag(case["id"], told)

@@ -6,6 +6,7 @@ from jobs import inputs
 from jobs.models import Job, NextArrival
 from jobs.queries import endings
 from jobs.states import JOB
+from statemachine.crashpoints import crashpoint
 from tenants.models import Tenant
 
 # What the last run left is taken back; attempt numbers, history and evidence stay. As much time for its first start as
@@ -69,6 +70,7 @@ def begun(job_id: UUID, moved: bool, seen: int | None) -> Job:
 
 def refer_again(job: Job) -> None:
     """The files of its payload must be there still, and stay. Raises NotReplayable."""
+    crashpoint("replay.moved")
     for _pointer, why in inputs.refer(job.tenant_id, job.pk, inputs.references(job.payload)):
         raise NotReplayable(job.state, why)
 

@@ -23,6 +23,7 @@ from jobs import transitions
 from jobs.findings import Finding
 from jobs.queries.results import is_result, may_end, owner
 from jobs.states import PROVEN
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 from upstream.calls import Outcome
 
@@ -64,9 +65,11 @@ def _learn_stored(finding: Finding) -> None:
         transitions.learn([replace(finding, outcome=replace(finding.outcome, result=None, content=None))])
         return
     row = _stored(key, finding)
+    crashpoint("result.stored")
     transitions.learn([replace(finding, outcome=replace(finding.outcome, result=mark(row), content=None))])
     with _at_work:
         _known.pop(key, None)
+    crashpoint("result.learned")
     if not is_result(flight.attempt_id, row["id"]):  # another process was first
         give_up([row])
 

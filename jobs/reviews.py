@@ -14,6 +14,7 @@ from jobs.outage import DATABASE_AWAY
 from jobs.queries import endings
 from jobs.queries import reviews as asked
 from jobs.transitions import REVIEW_SECONDS
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ def review() -> int:
     looked = 0
     for _ in range(MOST_ROUNDS):
         due = holds.take_due(AGAIN_SECONDS)
+        crashpoint("review.taken", due)
         _draw(due)
         looked += len(due)
         if len(due) < holds.DUE:
@@ -66,6 +68,7 @@ def _ask_operators(due: Sequence[holds.DueHold], found: Sequence[Row]) -> None:
     needing = {row["hold_id"]: row for row in found if row["fact"] in NEED_ATTENTION}
     with transaction.atomic():
         raised = holds.raise_attention({hold_id: row["fact"] for hold_id, row in needing.items()})
+        crashpoint("review.raised", raised)
         for hold_id in raised:
             journal.needs_attention(needing[hold_id], needing[hold_id]["fact"])
         holds.calm([hold.hold_id for hold in due if hold.attention and hold.hold_id not in needing])
@@ -87,6 +90,7 @@ def _close(row: Row) -> None:
             _charge(row)
         else:
             ledger.release([(row["id"], row["run"])], "orphaned")
+        crashpoint("review.closed")
         journal.orphaned(row, end)
         if row["state"] is not None:
             endings.flag(row["id"], f"the hold of run {row['run']} was left open; {end} by its review")

@@ -23,7 +23,12 @@ JOB = Machine(
         Arrow("complete", ("processing",), "completed", "the upstream verified success, whole or partial"),
         Arrow("retry", ("processing",), "pending", "attempts left and repeating is allowed"),
         Arrow("fail", ("processing",), "failed", "none left, or not to be repeated"),
-        Arrow("expire", ("pending",), "failed", "its deadline for the first start passed"),
+        Arrow(
+            "expire",
+            ("pending",),
+            "failed",
+            "its deadline for the first start passed, or a restore lost whether it was sent",
+        ),
         Arrow("cancel", ("pending", "assigned"), "cancelled", "asked for before the upstream was called"),
         Arrow("cancel_ended", ("processing",), "cancelled", "asked for, and the upstream session has ended"),
         Arrow("replay", ("failed", "cancelled"), "pending", "asked for: a new run with a new hold"),

@@ -17,14 +17,16 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, fetcher, late, reviews, transitions
+from jobs import calls, fetcher, late, redrives, reopening, reviews, suspecting, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
 from pool import transitions as sessions
+from statemachine.crashpoints import crashpoint
 
 logger = logging.getLogger(__name__)
 LOCK = 0x6265727468  # "berth" in ASCII: the advisory lock of the sweep
 STOP_SECONDS = 5
+ASK_SECONDS = 5.0  # between two signs of life of the lock; the server ends a transaction that idles for 30 s
 MOST_BATCHES = 20  # of one pool in one sweep, so that no pool starves the others
 
 _database = Outage(logger, "The database", "the next sweep tries again")
@@ -33,18 +35,26 @@ swept = Counter("berth_swept", "Wake-ups the sweep did itself.", ["task"])
 seconds = Histogram("berth_sweep_seconds", "Duration of a sweep.")
 
 
-def sweep() -> bool:
-    """One sweep over the table; False when another process is at it."""
-    with _alone() as alone:
-        if alone:
-            with seconds.time():
-                _run([step for step in FLOW if not step.needs_calls])
-    return alone
+def _always() -> bool:
+    return True
 
 
-def sweep_calls() -> None:
+def sweep(may_go_on: Callable[[], bool] = _always) -> bool:
+    """One sweep over the table; False when another process is at it. Ends early when it may not go on.
+
+    Raises OperationalError when it has lost its lock on the way.
+    """
+    with _alone() as is_alone:
+        if is_alone is None:
+            return False
+        with seconds.time():
+            _run([step for step in FLOW if not step.needs_calls], lambda: may_go_on() and is_alone())
+    return True
+
+
+def sweep_calls(may_go_on: Callable[[], bool] = _always) -> None:
     """The steps that send calls, for a process that makes them."""
-    _run([step for step in FLOW if step.needs_calls])
+    _run([step for step in FLOW if step.needs_calls], may_go_on)
 
 
 class Sweeper(threading.Thread):
@@ -62,8 +72,8 @@ class Sweeper(threading.Thread):
                 Path(settings.ALIVE_FILE).touch()
             try:
                 if self._with_calls:
-                    sweep_calls()
-                sweep()
+                    sweep_calls(self._may_go_on)
+                sweep(self._may_go_on)
             except DATABASE_AWAY as error:
                 _database.noted(error)
             except Exception:  # the thread must outlive whatever one sweep met
@@ -72,10 +82,17 @@ class Sweeper(threading.Thread):
                 connection.close()
             _database.over(since=begun)
 
-    def stop(self) -> None:
-        """Ends the thread after the sweep it is in; waits for that, but not for ever."""
+    def begin_to_stop(self) -> None:
+        """From now on nothing is begun: a process that is to end assigns no job that nobody might send."""
         self._stopped.set()
+
+    def stop(self) -> None:
+        """Ends the thread after the step it is in; waits for that, but not for ever."""
+        self.begin_to_stop()
         self.join(STOP_SECONDS)
+
+    def _may_go_on(self) -> bool:
+        return not self._stopped.is_set()
 
 
 def _assign(pool_id: int) -> None:
@@ -94,6 +111,8 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "expire": transitions.expire,
     "release": sessions.release,
     "replace_probes": sessions.replace_probes,
+    "inquire": suspecting.inquire,
+    "reopen": reopening.reopen,
     "come_due": transitions.come_due,
     "afford": transitions.afford,
     "promote": transitions.promote,
@@ -101,15 +120,20 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "dispatch": calls.dispatch,
     "book_late": late.book,
     "review": reviews.review,
+    "redrive": redrives.drive,
 }
 
 
-def _run(steps: list[Step]) -> None:
+def _run(steps: list[Step], may_go_on: Callable[[], bool] = _always) -> None:
     for step in steps:
         for arguments in _missed(step):
+            if not may_go_on():
+                return
+            crashpoint("sweep.found")
             try:
                 with bound_contextvars(task=step.task):
                     _VERBS[step.task](*arguments)
+                crashpoint("sweep.done")
                 swept.labels(step.task).inc()
             except DATABASE_AWAY as error:
                 _database.noted(error)
@@ -129,14 +153,29 @@ def _missed(step: Step) -> list[Arguments]:
 
 
 @contextmanager
-def _alone() -> Iterator[bool]:
-    """Holds the sweep's lock in a transaction on a connection of its own, so that each verb has its own transaction."""
+def _alone() -> Iterator[Callable[[], bool] | None]:
+    """Holds the sweep's lock in a transaction on a connection of its own, so that each verb has its own transaction.
+
+    Gives whether it is still held, None when it was not got. A sweeper that is stopped or cut off from the server must not
+    keep the lock, so the server ends a transaction that idles; asking between two verbs says that this one does not.
+    """
     keeper = connection.copy()
+    asked_at = time.monotonic()
+
+    def is_held() -> bool:
+        nonlocal asked_at
+        if time.monotonic() - asked_at >= ASK_SECONDS:
+            with keeper.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            asked_at = time.monotonic()
+        return True
+
     try:
         keeper.set_autocommit(False)
         with keeper.cursor() as cursor:
             cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
-            yield cursor.fetchone()[0]
+            got = cursor.fetchone()[0]
+        yield is_held if got else None
         keeper.rollback()
     finally:
         keeper.close()

@@ -5,8 +5,10 @@ from uuid import UUID
 from celery import shared_task
 
 from credits import allowances, ledger
-from jobs import balances, calls, fetcher, keeping, late, reviews, sweep, telling, transitions, wakes
+from jobs import balances, calls, fetcher, keeping, late, sweep, telling, transitions, wakes
+from jobs.queries import claim
 from pool import transitions as sessions
+from statemachine.crashpoints import crashpoint
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
 
@@ -16,6 +18,8 @@ def assign(pool_id: int) -> None:
     wakes.awake("assign", (pool_id,))
     if transitions.assign(pool_id) == transitions.BATCH:
         wakes.wake("assign", (pool_id,), coalesce=True)
+    elif due := claim.look_again_at(pool_id):
+        wakes.wake("assign", (pool_id,), due=due, coalesce=True)
 
 
 @shared_task(name="jobs.promote")
@@ -53,44 +57,14 @@ def release(resource_ids: list[int]) -> None:
     sessions.release(resource_ids)
 
 
-@shared_task(name="jobs.replace_probes")
-def replace_probes(pool_id: int) -> None:
-    sessions.replace_probes(pool_id)
-
-
 @shared_task(name="jobs.come_due")
 def come_due(job_ids: list[str]) -> None:
     transitions.come_due(_uuids(job_ids))
 
 
-@shared_task(name="jobs.afford")
-def afford(job_ids: list[str]) -> None:
-    transitions.afford(_uuids(job_ids))
-
-
-@shared_task(name="jobs.unassign")
-def unassign(job_ids: list[str]) -> None:
-    transitions.unassign(_uuids(job_ids))
-
-
-@shared_task(name="jobs.doubt")
-def doubt(job_ids: list[str]) -> None:
-    transitions.doubt(_uuids(job_ids))
-
-
-@shared_task(name="jobs.expire")
-def expire(job_ids: list[str]) -> None:
-    transitions.expire(_uuids(job_ids))
-
-
 @shared_task(name="jobs.book_late")
 def book_late(job_ids: list[str]) -> None:
     late.book(_uuids(job_ids))
-
-
-@shared_task(name="jobs.review")
-def review() -> None:
-    reviews.review()
 
 
 @shared_task(name="jobs.sweep")
@@ -107,7 +81,9 @@ def keep_credits() -> None:
     for _ in range(MOST_ROUNDS):
         if not ledger.expire_due(WALLETS_OF_A_ROUND):
             break
+    crashpoint("credits.expired")
     allowances.grant_allowances()
+    crashpoint("credits.granted")
     telling.credits_expire_soon()
 
 

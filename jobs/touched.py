@@ -82,6 +82,7 @@ SINCE_LAST = {
 # Rule → what stands for which table. A rule that is not here is asked in full.
 SCOPES: dict[str, Scope] = {
     "P2.attempt_counts_against_its_sessions_account": Scope(ATTEMPTS),
+    "P2.quarantined_pool_begins_nothing": Scope(ATTEMPTS),
     "P9.fences_of_a_session_grow": Scope(SINCE_LAST, of_tenant=False),
     "P3.assigned_has_an_intended_attempt": Scope(JOBS | ATTEMPTS),
     "P3.processing_has_an_attempt_to_draw_from": Scope(JOBS | ATTEMPTS),
@@ -113,6 +114,7 @@ SCOPES: dict[str, Scope] = {
     "P8.each_run_after_the_first_is_a_replay": Scope(JOBS | MOVES),
     "P8.job_moves_lead_to_its_state": Scope(JOBS | MOVES),
     "P8.job_moves_are_legal": Scope(MOVES),
+    "P4.job_is_redriven_once": Scope(MOVES),
 }
 
 # What a checkpoint remembers, as of its last final attempt.

@@ -26,6 +26,7 @@ from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, canc
 from jobs.states import JOB, UNKNOWN
 from pool import transitions as sessions
 from pool.states import RESOURCE
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row, tell, telling
 
 BATCH = claim.BATCH
@@ -70,6 +71,7 @@ def assign(pool_id: int) -> int:
     except Exception:  # whatever the data of one job provoke
         logger.exception("assign of pool %s failed; its next jobs are taken one by one", pool_id)
         rows = affording.assign_one_by_one(pool_id, settings.LEASE_SECONDS, REVIEW_SECONDS)
+    crashpoint("assign.claimed", rows)
     JOB.announce("assign", rows)
     return len(rows)
 
@@ -104,7 +106,9 @@ def dispatch(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
             [{"id": job_id} for job_id in job_ids],
             columns={"started_at": "COALESCE(t.started_at, clock_timestamp())"},
         )
+        crashpoint("dispatch.moved", moved)
         begun = attempts.begin([job.id for job in moved], holder, settings.LEASE_SECONDS)
+        crashpoint("dispatch.begun", begun)
         used = RESOURCE.take("use", [{"id": a["resource_id"], "fence": a["fence"]} for a in begun], match=["fence"])
         if not len(moved) == len(begun) == len(used):
             raise RuntimeError(f"jobs {job_ids} stand assigned without an intended attempt on a reserved session")
@@ -121,6 +125,7 @@ def learn(findings: Sequence[Finding]) -> None:
     """
     with transaction.atomic():
         attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
+        crashpoint("learn.noted")
         findings = one_of_each(findings)
         if not all(finding.ends and not finding.denies for finding in findings):  # else `end` locks them, all at once
             attempts.lock([finding.flight.attempt_id for finding in findings])
@@ -132,6 +137,7 @@ def learn(findings: Sequence[Finding]) -> None:
         _doubt([finding for finding in findings if finding.doubts])
         attempts.cancel_asked([finding.named() for finding in findings if finding.kind == "cancel" and finding.taken])
         ask_budget.rest({f.flight.row["account_id"]: f.asks_rest_ms for f in findings if f.asks_rest_ms})
+        crashpoint("learn.written")
         health.draw(troubles)
         # Last, since it may wait for another who brings the same: that one then waits for none of our locks.
         missed = [finding.late() for finding in findings if finding.proven and finding.flight.attempt_id not in ended]
@@ -147,6 +153,7 @@ def doubt(job_ids: Sequence[UUID]) -> int:
     with transaction.atomic():
         endings.lock(job_ids)
         doubted = _doubt([Finding.worker_lost(flight) for flight in flights.lapsed(job_ids)])
+        crashpoint("doubt.marked", doubted)
         endings.count_crashes([attempt["job_id"] for attempt in doubted])
     return len(doubted)
 
@@ -245,6 +252,7 @@ def _promote(tenant_ids: Sequence[int], pool_id: int) -> int:
 def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
     """Ends attempts that were never sent and frees their sessions; rows are the attempts."""
     abandoned = attempts.abandon(job_ids, why)
+    crashpoint("abandon.ended", abandoned)
     sessions.let_go("unreserve", [{"id": attempt["resource_id"], "fence": attempt["fence"]} for attempt in abandoned])
     return abandoned
 
@@ -278,6 +286,7 @@ def end(findings: Sequence[Finding]) -> set[int]:
     """
     by_id = {finding.flight.attempt_id: finding for finding in findings}
     ended = attempts.end([finding.end() for finding in findings])
+    crashpoint("end.ended", ended)
     resting: dict[int, list[Mapping[str, Any]]] = {}
     for finding in (by_id[attempt["id"]] for attempt in ended):
         resting.setdefault(finding.rest_ms(), []).append(finding.session())

@@ -9,13 +9,16 @@ from django.db import transaction
 from jobs.models import Job
 from jobs.queries import line
 from jobs.signals import job_moved
+from statemachine.crashpoints import crashpoint
 from statemachine.machine import Moved
 from statemachine.sql import Row, fetch
 
 
 def give(pool_id: int, tenant_ids: Sequence[int]) -> int:
     """Gives turns to the next jobs of these tenants, whose wallets the caller has locked. Returns how many."""
+    crashpoint("promote.locked")
     rows = line.give_turns(pool_id, tenant_ids)
+    crashpoint("promote.given", rows)
     announce("promote", rows)
     return len(rows)
 
@@ -45,6 +48,7 @@ def _back_in_line(job_ids: Sequence[UUID], ready: str) -> int:
         RETURNING j.id, j.pool_id, j.tenant_id, j.turn, j.due_at""",
         [list(job_ids)],
     )
+    crashpoint("come_due.stood", rows)
     announce("come_due", rows)
     return len(rows)
 

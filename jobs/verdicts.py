@@ -12,9 +12,16 @@ from typing import Any
 from jobs.states import FAILED, NOT_EXECUTED, PROVEN
 from upstream.result_files import UNAVAILABLE
 
-DEFAULT_RETRY: Mapping[str, Any] = {"attempts": 3, "first_ms": 1000, "factor": 2, "max_ms": 300_000}
+DEFAULT_RETRY: Mapping[str, Any] = {
+    "attempts": 3,
+    "first_ms": 1000,
+    "factor": 2,
+    "max_ms": 300_000,
+    "within_ms": 86_400_000,
+}
 CRASH_BUDGET = 3
 BUSY_PAUSE_MS = 1000
+GROWTH = 0.1  # of the time since the first start, so that a job that is refused for hours asks ever more seldom
 OPERATOR = "operator"  # the error class of an attempt of which an operator said that nobody will find out
 # The error class of what speaks of our account though the account was not refused: of a job that is at fault, and of
 # what could not be asked for.
@@ -28,6 +35,7 @@ UNREADABLE = "credential"  # the error code where a stored credential cannot be 
 TOLD: Mapping[str, str] = {
     "result_unavailable": "the work was done, but its result could not be fetched from where the upstream left it",
     "mapping_error": "the call could not be made of this job, or its answer could not be read",
+    "adapter_missing": "the call could not be made where the job was taken up",
 }
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 
@@ -58,13 +66,13 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     if case["verdict"] == NOT_EXECUTED and case["error_class"] in ("rejected", OF_ACCOUNT):
         return Decision("fail", code or "rejected", message)
     if case["verdict"] == NOT_EXECUTED and code in NEVER_SENT:
-        return Decision("retry", code, message, counted=False)
+        return _uncounted(case, code, message, paused=False)
     if case["verdict"] == NOT_EXECUTED and case["error_class"] == "busy":
         # Retry-After rests the session; the job takes the next one that is free.
-        return Decision("retry", "busy", message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
+        return _uncounted(case, "busy", message)
     if case["verdict"] == NOT_EXECUTED and case["error_class"] == "auth" and code != UNREADABLE:
         # The account rests by now; the job takes the next session of another, see `pool.health`.
-        return Decision("retry", code, message, counted=False, pause_ms=random.randint(0, BUSY_PAUSE_MS))  # noqa: S311
+        return _uncounted(case, code, message)
     if case["verdict"] != NOT_EXECUTED and case["delivery"] != "at_least_once":
         return Decision("fail", code if case["verdict"] == FAILED else "outcome_unknown", message)
     if (
@@ -74,6 +82,16 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     if case["tries"] + 1 >= case["max_attempts"]:
         return Decision("fail", code, message, retryable=True)
     return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))
+
+
+def _uncounted(case: Mapping[str, Any], code: str, message: str, *, paused: bool = True) -> Decision:
+    """Nobody's try: again, but not for ever, and not at the pace at which it was refused."""
+    retry = {**DEFAULT_RETRY, **case["retry"]}
+    since_start_ms = (case["now"] - case["started_at"]).total_seconds() * 1000
+    if since_start_ms >= float(retry["within_ms"]):
+        return Decision("fail", code, message, retryable=True)
+    ceiling = max(BUSY_PAUSE_MS, min(float(retry["max_ms"]), since_start_ms * GROWTH)) if paused else 0
+    return Decision("retry", code, message, counted=False, pause_ms=int(random.uniform(0, ceiling)))  # noqa: S311
 
 
 def for_tenants(code: str, message: str, error_class: str) -> tuple[str, str]:

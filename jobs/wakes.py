@@ -12,6 +12,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from jobs import publisher, redis_hints
+from statemachine.crashpoints import crashpoint
 
 LONGEST_COUNTDOWN_SECONDS = 30.0
 
@@ -24,8 +25,10 @@ def wake(task: str, arguments: Sequence[Any], *, due: datetime | None = None, co
     countdown = max(0.0, due.timestamp() - time.time()) if due else 0.0
     if countdown > LONGEST_COUNTDOWN_SECONDS:
         return False
+    crashpoint("publish.begun")
     if coalesce and _broker_answers() and not redis_hints.raise_flag(task, arguments):
         return False
+    crashpoint("publish.flagged")
     if not _broker_answers():  # or did not answer the flag
         lost.labels(task).inc()
         return False
@@ -35,6 +38,7 @@ def wake(task: str, arguments: Sequence[Any], *, due: datetime | None = None, co
         publisher.breaker.failed(error)
         lost.labels(task).inc()
         return False
+    crashpoint("publish.sent")
     published.labels(task).inc()
     return True
 
@@ -42,6 +46,7 @@ def wake(task: str, arguments: Sequence[Any], *, due: datetime | None = None, co
 def awake(task: str, arguments: Sequence[Any]) -> None:
     """The consumer clears the flag before it looks, so that what comes after wakes it again."""
     redis_hints.clear_flag(task, arguments)
+    crashpoint("publish.cleared")
 
 
 def _broker_answers() -> bool:

@@ -41,6 +41,10 @@ RULES: dict[str, str] = {
         SELECT 'resource ' || id AS subject, state AS found, 'disabled' AS expected
         FROM pool_resource WHERE refused AND NOT disabled
     """,
+    "P7.rested_session_comes_back": """
+        SELECT 'resource ' || id AS subject, 'resting until ' || available_at AS found, 'available by now' AS expected
+        FROM pool_resource WHERE state = 'cooldown' AND available_at < statement_timestamp() - interval '1 hour'
+    """,
     # Else what rests by a breaker waits for its longest time, though a session could ask. The sweep finds another each second.
     "P7.open_breaker_is_probed": f"""
         SELECT 'pool ' || b.pool_id AS subject, coalesce(b.probe_id::text, 'no probe') AS found,

@@ -30,11 +30,25 @@ class Pool(models.Model):
         default=dict, db_default={}, blank=True, help_text="failures, quarantine_ms, max_ms; see pool/health.py."
     )
     virtual_time = models.FloatField(default=0.0)
+    quarantined_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Since a restore: no session is given to a job."
+    )
+    quarantined_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Until then what the lost commits began may run."
+    )
+    quarantine_note = models.TextField(blank=True, db_default="", editable=False)
     declared = models.JSONField(default=dict, blank=True, help_text="As written in the configuration file.")
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=models.Q(window__gte=1), name="pool_window_positive")]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(window__gte=1), name="pool_window_positive"),
+            models.CheckConstraint(
+                condition=models.Q(quarantined_at__isnull=True, quarantined_until__isnull=True)
+                | models.Q(quarantined_at__isnull=False, quarantined_until__isnull=False),
+                name="pool_quarantine_has_an_end",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -99,6 +113,9 @@ class Resource(models.Model):
     refused = models.BooleanField(
         db_default=False, help_text="Disabled since the upstream refused the account, not by an operator."
     )
+    quarantined = models.BooleanField(
+        db_default=False, editable=False, help_text="Its pool is closed since a restore: it is given to nobody."
+    )
     note = models.TextField(
         blank=True, db_default="", help_text="Why it is drained, disabled or quarantined, and by whom."
     )
@@ -122,6 +139,18 @@ class Resource(models.Model):
 
     def __str__(self) -> str:
         return f"{self.account}#{self.number}"
+
+
+class Restoration(models.Model):
+    """That this database went back to an earlier state, and lost the commits since. `went_back_to` is empty when unknown."""
+
+    at = models.DateTimeField(db_default=Now())
+    went_back_to = models.DateTimeField(null=True)
+    note = models.TextField(blank=True)
+    actor = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"restored at {self.at}"
 
 
 class PoolHealth(models.Model):

@@ -14,6 +14,7 @@ from django.db import transaction
 from pool.queries import health
 from pool.queries import sessions as queries
 from pool.states import RESOURCE
+from statemachine.crashpoints import crashpoint
 from statemachine.machine import Moved
 
 LONGEST_QUARANTINE_SECONDS = 30 * 24 * 3600.0
@@ -119,6 +120,7 @@ def elect(pool_ids: Sequence[int], resting: Sequence[int]) -> None:
     """COOLDOWN → AVAILABLE, by its time: another probe where it is needed; all is locked, see `lock_with_breakers`."""
     if health.elect(pool_ids):
         health.want(resting)
+        crashpoint("elect.wanted")
         settle(resting)
 
 
@@ -136,6 +138,7 @@ def let_go(verb: str, sessions: Sequence[Mapping[str, Any]], rest_ms: int = 0) -
         rest = _after(rest_ms)
         columns |= {"asked_until": f"GREATEST({rest}, t.asked_until)", "available_at": f"GREATEST({rest}, {_WANTED})"}
     moved = RESOURCE.take(verb, sessions, match=["fence"], columns=columns)
+    crashpoint("let_go.moved", moved)
     if wanted := [session.id for session in moved if session.row["disabled"]]:
         take_out(wanted)
     if wanted := [session.id for session in moved if not session.row["disabled"] and _is_to_rest(session, rest_ms)]:

@@ -12,9 +12,9 @@ from typing import Final
 _FOLDER: Final = os.environ.get("CRASHPOINTS", "")
 
 
-def crashpoint(name: str) -> None:
-    """The process may end here, between what was written before and what comes after."""
-    if _FOLDER:
+def crashpoint(name: str, written: object = True) -> None:
+    """The process may end here, between what was `written` before and what comes after; where that is nothing, it goes on."""
+    if _FOLDER and written:
         _hit(Path(_FOLDER), name)
 
 

@@ -50,5 +50,16 @@ def guard_triggers(machine: Machine, history_table: str) -> list[pgtrigger.Trigg
 
 
 def history_triggers() -> list[pgtrigger.Trigger]:
-    """A history is append-only: no row of it changes or goes."""
-    return [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
+    """A history is append-only: no row of it changes or goes, nor do all at once."""
+    return [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete), no_truncate()]
+
+
+def no_truncate() -> pgtrigger.Trigger:
+    """Refuses TRUNCATE, which no row-level trigger sees."""
+    return pgtrigger.Trigger(
+        name="no_truncate",
+        level=pgtrigger.Statement,
+        when=pgtrigger.Before,
+        operation=pgtrigger.Truncate,
+        func="RAISE EXCEPTION 'pgtrigger: Cannot truncate table %', TG_TABLE_NAME;",
+    )

@@ -20,6 +20,7 @@ from django.test import TransactionTestCase  # noqa: E402
 from broker_project.audit import RULES as OF_ALL  # noqa: E402
 from credits.audit import RULES as OF_CREDITS  # noqa: E402
 
+LONGEST = ("tests/chaos/", "tests/whole/", "tests/verdicts/")  # they wait for real processes
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "live_server"}
 settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a folder that is not there
 
@@ -34,6 +35,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure() -> None:
     _servers.stop()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where processes share the tests (`-n 3 --dist loadgroup`), a file stays whole, and those that wait most begin."""
+    for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 @pytest.fixture(autouse=True, scope="session")

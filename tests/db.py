@@ -26,6 +26,7 @@ TABLES = (
     "jobs_evidence",
     "jobs_latecompletion",
     "jobs_line",
+    "jobs_redrive",
     "pool_pool",
     "pool_resource",
     "pool_resourcemove",
@@ -121,7 +122,7 @@ def until_waiting(callers: int) -> list[int]:
 def let_time_pass(seconds: float) -> None:
     """Moves what was written before, and what is due later, back by `seconds`: as if nobody had come for so long."""
     accounts = ("pool_upstreamaccount", "pool_poolhealth", "pool_accounthealth")
-    for table in ("jobs_job", "jobs_attempt", "pool_resource", *accounts):
+    for table in ("jobs_job", "jobs_attempt", "jobs_redrive", "pool_resource", *accounts):
         columns = rows(
             "SELECT column_name FROM information_schema.columns"
             " WHERE table_schema = current_schema() AND table_name = %s AND data_type = 'timestamp with time zone'",

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 
+from statemachine.crashpoints import crashpoint
 from upstream import answer, followed, mapping, result_files
 from upstream.calls import Call, Outcome
 from upstream.expressions import ExpressionError, Scope
@@ -127,6 +128,7 @@ class HttpAdapter:
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds),
         ) as response:
+            crashpoint("call.received")  # they have it, and nothing of their answer was read
             raw = bytearray()
             async for chunk in response.content.iter_any():
                 raw += chunk

@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 import uvloop
 
+from statemachine.crashpoints import crashpoint
 from upstream.adapters import Adapter, UnknownAdapterError, adapter, ask
 from upstream.calls import Action, Call, Outcome
 from upstream.mapping import not_sent
@@ -183,6 +185,9 @@ class CallLoop(Generic[K]):
             # By type only: a message may quote the request, and with it the credential.
             logger.error("adapter failed: %s", type(error).__name__)
             outcome = _unknown("adapter_error", f"the adapter failed with {type(error).__name__}")
+        crashpoint("dispatch.answered", entry.action == "submit")
+        crashpoint("verify.answered", entry.action in ("poll", "find"))
+        crashpoint("cancel.answered", entry.action == "cancel")
         entry.ended = True
         self._writer.put(key, outcome)
 
@@ -193,7 +198,9 @@ class CallLoop(Generic[K]):
             try:
                 self._adapters[name] = adapter(name)
             except UnknownAdapterError as error:
-                return not_sent(str(error), call, entry.repeat or entry.action != "submit")
+                # Neither the job's fault nor the account's: another process may have it, or a newer version.
+                unsent = not_sent(str(error), call, entry.repeat or entry.action != "submit")
+                return replace(unsent, error_class="", error_code="adapter_missing")
         return await ask(self._adapters[name], entry.action, call, entry.repeat)
 
     def _cancel(self, entry: _InFlight, why: str) -> None:

@@ -19,6 +19,7 @@ from broker_project.config.schema import FILE
 from broker_project.config.writing import write
 from jobs.models import JobType
 from pool.models import Pool
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import fetch
 from upstream.declared import merged
 
@@ -41,7 +42,9 @@ def apply_file(path: Path | str, dry_run: bool, prune: bool, out: Out) -> Plan:
         plan_money(plan, wanted, prune)
         if not dry_run and not plan.is_empty:
             write(plan)
+            crashpoint("apply.written")
     # Printed after the commit: whoever reads slowly must not keep a transaction open.
+    crashpoint("apply.committed")
     lines = [*(f"warning: {warning}" for warning in warnings), *plan.lines()]
     if not plan.is_empty:
         lines.append("dry run: nothing was stored" if dry_run else "applied")

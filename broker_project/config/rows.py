@@ -117,7 +117,7 @@ def _account(account: Row, written: Row) -> Row:
 
 def _job_type(job_type: Row, written: Row) -> Row:
     retry = job_type["retry"]
-    columns = {"attempts": "attempts", "first": "first_ms", "factor": "factor", "max": "max_ms"}
+    columns = {"attempts": "attempts", "first": "first_ms", "factor": "factor", "max": "max_ms", "within": "within_ms"}
     return {
         "pool": pools_of(job_type)[0],
         "price": job_type["price"],

@@ -192,6 +192,7 @@ JOB_TYPE = {
                 "factor": Field(number(1, 1000)),
                 "max": Field(duration()),
                 "jitter": Field(choice("full"), "full"),
+                "within": Field(duration(1)),
             }
         ),
         {},

@@ -69,6 +69,7 @@ _FIELDS: Final[dict[str, tuple[str, Words]]] = {
     "max_runtime_ms": ("max_runtime", duration_text),
     "retry.first_ms": ("retry.first", duration_text),
     "retry.max_ms": ("retry.max", duration_text),
+    "retry.within_ms": ("retry.within", duration_text),
     "day_budget": ("budgets.day", credits_text),
     "month_budget": ("budgets.month", credits_text),
     "low_below": ("low_credits.below", credits_text),

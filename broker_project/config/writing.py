@@ -12,6 +12,7 @@ from credits import ledger, upstream_accounts
 from jobs.models import JobType
 from pool import health, transitions
 from pool.models import Pool, Resource, UpstreamAccount
+from statemachine.crashpoints import crashpoint
 from statemachine.sql import fetch
 from tenants.models import Tenant
 
@@ -22,13 +23,17 @@ def write(plan: Plan) -> None:
     """Locks sessions by id, then pools, then balances: the order that every verb keeps."""
     fetch("SELECT set_config('berth.cause', 'apply', true), set_config('berth.actor', %s, true)", [ACTOR])
     _create_pools(plan.of("pool", "create"))
+    crashpoint("apply.pools_made")
     _write_accounts(plan)
     for change in plan.of("pool", "change", "drain"):
         # Only what changed: assign moves the pool's virtual time meanwhile.
         Pool.objects.filter(pk=change.stored.pk).update(**change.columns)
+    crashpoint("apply.accounts_written")
     _track_accounts(plan)
     _write_job_types(plan)
+    crashpoint("apply.types_written")
     _write_tenants(plan)
+    crashpoint("apply.tenants_written")
     _top_up_accounts(plan.top_ups)
 
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from credits.models import Allowance, Balance, Ceiling, Hold, Lot, Reading, Transfer
 from files.models import File
-from jobs.models import Attempt, Job, JobMove, JobType, LateCompletion
+from jobs.models import Attempt, Job, JobMove, JobType, LateCompletion, Redrive
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import Link
 from tenants.models import ApiKey, Tenant
@@ -49,6 +49,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         {"title": "Work", "items": [
             list_of(Job, "Jobs", "list_alt"),
             list_of(Job, "Dead letters", "report", f"?{DEAD_LETTERS}"),
+            list_of(Redrive, "Redrives", "replay_circle_filled"),
             list_of(Attempt, "Attempts", "swap_calls"),
             list_of(JobMove, "Moves of jobs", "history"),
             list_of(JobType, "Job types", "category"),

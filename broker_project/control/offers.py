@@ -10,12 +10,13 @@ from broker_project.control import (
     jobs,
     money,
     money_stories,
+    redrives,
     sessions,
     stories,
 )
 from credits import owners
 from credits.models import Account, Allowance, Balance, Hold, Lot, Reading, Transfer
-from jobs.models import Attempt, Evidence, Job, JobMove
+from jobs.models import Attempt, Evidence, Job, JobMove, Redrive
 from pool.models import Pool, Resource, ResourceMove, UpstreamAccount
 from statemachine.operations import offer, show, tell
 from tenants.models import ApiKey, Tenant
@@ -30,6 +31,7 @@ def make() -> None:
     offer(Pool, *sessions.all_of(lambda pool: pool.resources.select_related("account").order_by("id")))
     offer(Tenant, money.Grant(), money.CreditLine(), money.Payment(), allowances.AddAllowance(), customers.IssueKey())
     offer(Allowance, allowances.StopAllowance(), allowances.StartAllowance())
+    offer(Redrive, redrives.StopRedrive())
     offer(ApiKey, customers.RevokeKey())
 
     tell(
@@ -41,6 +43,7 @@ def make() -> None:
         (stories.moves_of_job, JobMove),
         (stories.deeds_on, Job),
     )
+    tell(Redrive, (redrives.progress_of, Job), (stories.deeds_on, Redrive))
     tell(Attempt, (stories.evidence_of, Evidence))
     tell(
         Resource, (stories.attempts_on, Attempt), (stories.moves_of_session, ResourceMove), (stories.deeds_on, Resource)

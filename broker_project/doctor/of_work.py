@@ -6,7 +6,7 @@ from credits.pricing import short_text
 from jobs import affording, balances
 from jobs.models import JobType
 from jobs.queries import affording as purses
-from jobs.queries import fetches, health, health_of_accounts, occupancy
+from jobs.queries import fetches, health, health_of_accounts, occupancy, restoring
 from jobs.queries.balances import standing
 from statemachine.sql import Row
 from upstream.adapters import adapter
@@ -50,6 +50,22 @@ def waiting() -> Finding:
             all_of([*open_them, "jobs nobody will serve can be cancelled"]),
         )
     return ok("every job that waits has a session to wait for")
+
+
+def quarantine() -> Finding:
+    """Pools that are closed since a restore."""
+    rows = restoring.quarantined()
+    if not rows:
+        return ok("no pool is closed since a restore")
+    named = [
+        f"{row['name']} until {row['quarantined_until']:%Y-%m-%d %H:%M} UTC"
+        + (f" ({row['undecided']:,} jobs to be found out)" if row["undecided"] else "")
+        for row in rows
+    ]
+    return warning(
+        f"closed since a restore: {some(named)}",
+        "they open by themselves; `manage.py restored --open POOL` for who knows that nothing runs there",
+    )
 
 
 def upstream_credits() -> Finding:

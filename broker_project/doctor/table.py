@@ -37,6 +37,7 @@ CHECKS: Final = (
     Check("sweep", of_processes.sweep, _SCHEMA),
     Check("pools", of_work.pools, _SCHEMA),
     Check("waiting", of_work.waiting, _SCHEMA),
+    Check("quarantine", of_work.quarantine, _SCHEMA),
     Check("upstream_credits", of_work.upstream_credits, _SCHEMA),
     Check("accounts", of_work.accounts, _SCHEMA),
     Check("adapters", of_work.adapters, _SCHEMA),

@@ -10,7 +10,9 @@ from django.db.backends.postgresql import base
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import PoolProxiedConnection
 
-from broker_project.postgres_pool import pools
+from broker_project.postgres_pool import deadline, pools
+
+deadline.install()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

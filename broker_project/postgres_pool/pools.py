@@ -13,9 +13,11 @@ from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from broker_project.postgres_pool import numbers
 from broker_project.process import application_name, role
+from statemachine import patience
 
 CHECKOUT_SECONDS = 5.0
 IDLE_SECONDS_BEFORE_PING = 1.0
+PING_SECONDS = 2.0
 RECYCLE_SECONDS = 600
 
 SHOWN_SECONDS = 0.1  # how full the pools are is shown at most so often: it costs as much as a checkout
@@ -137,7 +139,7 @@ def _note_name(_connection: Any, record: Any) -> None:
 def _ask(connection: Any, sql: str, parameters: list[str] | None = None) -> None:
     """Raises DisconnectionError, for which the pool connects anew."""
     try:
-        with connection.cursor() as cursor:
+        with patience.patient(PING_SECONDS), connection.cursor() as cursor:
             cursor.execute(sql, parameters)
     except Exception as error:
         raise DisconnectionError(str(error)) from error

@@ -54,7 +54,7 @@ class Entry:
         now = time.monotonic()
         if now - self.started >= STEADY_SECONDS:
             self.deaths = 0
-        delay = min(FIRST_DELAY_SECONDS * 2.0 ** min(self.deaths, 10), settings.LONGEST_RESTART_SECONDS)
+        delay: float = min(FIRST_DELAY_SECONDS * 2.0 ** min(self.deaths, 10), settings.LONGEST_RESTART_SECONDS)
         self.start_again_at = now + delay
         self.deaths += 1
         self.process = None

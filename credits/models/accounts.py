@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from credits.models.guards import no_truncate
+from statemachine.triggers import no_truncate
 
 TENANT_LEDGER = "tenant"
 

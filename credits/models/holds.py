@@ -6,8 +6,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from credits.models.accounts import Account
-from credits.models.guards import no_truncate
 from credits.models.lots import Lot
+from statemachine.triggers import no_truncate
 
 
 class Hold(models.Model):

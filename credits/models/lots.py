@@ -6,8 +6,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from credits.models.accounts import Account
-from credits.models.guards import no_truncate
 from credits.pricing import short_text
+from statemachine.triggers import no_truncate
 from tenants.models import Tenant
 
 PRIORITY = 50  # of a lot that names none; lower is used first

@@ -6,9 +6,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from credits.models.accounts import Account
-from credits.models.guards import no_truncate
 from credits.models.holds import Hold
 from credits.models.lots import Lot
+from statemachine.triggers import no_truncate
 
 # The sum is read in a later statement than the lock, so the second of two refunds counts the first.
 _REVERSAL = """

@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from credits.charges import charges_of
 from credits.pricing import decimal_text
+from jobs.api import restored
 from jobs.api.refusals import NotFound
 from jobs.queries.reading import MOST_AHEAD
 from jobs.states import JOB
@@ -49,6 +50,12 @@ class ApiView(APIView):
         if not isinstance(key, ApiKey):
             raise TypeError("a view without authentication asked for its tenant")
         return key.tenant
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Of a restore every answer tells; see `restored`."""
+        finished = super().finalize_response(request, response, *args, **kwargs)
+        restored.tell(finished)
+        return finished
 
 
 def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:

@@ -219,6 +219,9 @@ class JobTypeList(s.Serializer[Any]):
 class PoolDocument(s.Serializer[Any]):
     name = s.CharField()
     accepting = s.BooleanField()
+    quarantined_until = s.DateTimeField(
+        allow_null=True, help_text="After a restore: jobs are accepted, and none begins before. null: it is open."
+    )
     depth = s.IntegerField(help_text="Pending jobs; counted up to about 100,000.")
     running = s.IntegerField()
     lag_seconds = s.FloatField(help_text="Age of the oldest job whose turn it is.")

@@ -15,7 +15,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from jobs.queries import health_of_accounts, occupancy, server
+from jobs.queries import dead_letters, health_of_accounts, occupancy, server
 from pool.states import RESOURCE
 from statemachine.sql import Row
 
@@ -26,6 +26,7 @@ recent_server = occupancy.Recent(COUNTED_SECONDS, lambda: [server.transactions()
 recent_health = occupancy.Recent(
     COUNTED_SECONDS, lambda: [*health_of_accounts.pools_at_rest(), *health_of_accounts.in_trouble()]
 )
+recent_redrives = occupancy.Recent(COUNTED_SECONDS, dead_letters.progress)
 
 # name, what it says, key in a row of `occupancy.by_pool`
 OF_POOLS = (
@@ -34,6 +35,7 @@ OF_POOLS = (
     ("berth_unaffordable_jobs", "Jobs that wait until an upstream account can pay for them.", "unaffordable"),
     ("berth_lag_seconds", "Age of the oldest job whose turn it is.", "lag_seconds"),
     ("berth_oldest_waiting_seconds", "Age of the oldest job that could run.", "oldest_waiting_seconds"),
+    ("berth_oldest_running_seconds", "Since the oldest attempt that is open was opened.", "oldest_running_seconds"),
     ("berth_dead_letters", f"Failed jobs nobody put aside; up to {occupancy.MOST_DEAD}.", "dead_letters"),
     ("berth_free_sessions", "Sessions that could be given to a job now.", "free_sessions"),
     ("berth_utilisation_ratio", "Busy sessions of those that are not offline.", "utilisation"),
@@ -55,7 +57,7 @@ class Rows(Collector):
         read = GaugeMetricFamily("berth_rows_read", "1 when the database answered.", value=None)
         try:
             pools, (oldest, *connections) = recent.rows(), recent_server.rows()
-            health = recent_health.rows()
+            health, redrives = recent_health.rows(), recent_redrives.rows()
         except Error as error:
             logger.warning("the rows could not be counted: %s", error)
             read.add_metric([], 0.0)
@@ -65,6 +67,7 @@ class Rows(Collector):
         yield read
         yield from _of_pools(pools)
         yield from _of_health(pools, health)
+        yield from _of_redrives(redrives)
         yield from _of_server(oldest, connections)
 
 
@@ -74,6 +77,10 @@ def _of_pools(pools: Sequence[Row]) -> Iterator[GaugeMetricFamily]:
         for pool in pools:
             gauge.add_metric([pool["name"]], pool[key])
         yield gauge
+    closed = GaugeMetricFamily("berth_pool_quarantined", "1 while the pool is closed after a restore.", labels=["pool"])
+    for pool in pools:
+        closed.add_metric([pool["name"]], float(pool["quarantined_until"] is not None))
+    yield closed
     jobs = GaugeMetricFamily("berth_jobs", "Jobs that have not ended, by state.", labels=["pool", "state"])
     sessions = GaugeMetricFamily("berth_sessions", "Upstream sessions, by state.", labels=["pool", "state"])
     handoff = GaugeMetricFamily(
@@ -104,6 +111,20 @@ def _of_health(pools: Sequence[Row], health: Sequence[Row]) -> Iterator[GaugeMet
     for pool in pools:
         common.add_metric([pool["name"]], float(pool["name"] in resting))
     yield from (accounts, common)
+
+
+def _of_redrives(redrives: Sequence[Row]) -> Iterator[GaugeMetricFamily]:
+    running = GaugeMetricFamily("berth_redrives_running", "Redrives of dead letters that run.")
+    running.add_metric([], sum(redrive["state"] == "running" for redrive in redrives))
+    jobs = GaugeMetricFamily(
+        "berth_redrive_jobs",
+        "Jobs of a redrive that runs, or ended within the hour, by what became of them.",
+        labels=["redrive", "outcome"],
+    )
+    for redrive in redrives:
+        for outcome in ("replayed", "refused"):
+            jobs.add_metric([str(redrive["id"]), outcome], redrive[outcome])
+    yield from (running, jobs)
 
 
 def _of_server(oldest: Row, connections: Sequence[Row]) -> Iterator[GaugeMetricFamily]:

@@ -13,7 +13,7 @@ LOOK = 5 * BATCH  # turns that are looked at, so that a few that must wait for a
 NOBODY = -1  # what the richest account has, where none takes jobs
 LONGEST_WAIT = "interval '1 hour'"  # until a job that nobody can pay for is looked at whatever the balances say
 
-_FREE = FREE.format(allowed="accepting", more="AND r.account_id = ANY(%(accounts)s::bigint[])")
+_FREE = FREE.format(allowed="", more="AND r.account_id = ANY(%(accounts)s::bigint[])")
 _TURNS = TURNS.format(most=LOOK)
 
 _ONE_TURN = f"""
@@ -32,7 +32,8 @@ _GIVES = "r.accepting AND NOT r.disabled AND r.state"
 
 _PAYERS = f"""
 SELECT u.id AS account_id, b.posted - b.held AS available FROM pool_upstreamaccount u {_BALANCE}
-WHERE u.pool_id = %(pool)s AND (SELECT accepting FROM pool_pool WHERE id = %(pool)s) AND EXISTS (
+WHERE u.pool_id = %(pool)s AND EXISTS (
+    SELECT FROM pool_pool WHERE id = %(pool)s AND accepting AND quarantined_at IS NULL) AND EXISTS (
     SELECT FROM pool_resource r WHERE r.account_id = u.id AND {_GIVES} IN {RESOURCE.guard("reserve")})"""
 
 # What the richest account of each pool has for a new attempt; NULL: one of them can pay for anything.

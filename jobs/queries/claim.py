@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 from jobs.queries.line import WAITS, WINDOW
 from jobs.states import INTENDED, JOB
@@ -11,15 +12,20 @@ from statemachine.sql import Row, fetch
 
 # A literal in the SQL: `LIMIT (parameter or subquery)` is planned for 10 % of the table.
 BATCH = 10
+LEFT_PAUSE = (
+    "interval '50 milliseconds'"  # a race is over by then, and whatever else it is does not go round at full speed
+)
 
 # Sessions of the least recently used account go first. Both sides skip what others have locked, so the claim never waits.
+# The session's own word of a quarantine is read on the row that is locked, the pool's is also true of sessions made since.
 FREE = f"""
         SELECT r.id, r.account_id, r.fence + 1 AS fence
         FROM pool_resource r
         JOIN (SELECT account_id, max(used_at) AS used_at FROM pool_resource WHERE pool_id = %(pool)s
               GROUP BY account_id) a ON a.account_id = r.account_id
         WHERE r.pool_id = %(pool)s AND r.state IN {RESOURCE.guard("reserve")} AND r.accepting
-          AND (SELECT {{allowed}} FROM pool_pool WHERE id = %(pool)s) {{more}}
+          AND NOT r.quarantined
+          AND (SELECT accepting AND quarantined_at IS NULL {{allowed}} FROM pool_pool WHERE id = %(pool)s) {{more}}
         ORDER BY a.used_at NULLS FIRST, r.used_at NULLS FIRST, r.id
         LIMIT {BATCH} FOR NO KEY UPDATE OF r SKIP LOCKED"""
 TURNS = f"""
@@ -36,7 +42,7 @@ WITH told AS MATERIALIZED (
            set_config('synchronous_commit', 'off', true)),"""
 _MEETING = f"""
 free AS MATERIALIZED (
-    SELECT f.*, row_number() OVER () AS n FROM ({FREE.format(allowed="accepting AND NOT tracks_credits", more="")}) f),
+    SELECT f.*, row_number() OVER () AS n FROM ({FREE.format(allowed="AND NOT tracks_credits", more="")}) f),
 turns AS MATERIALIZED (
     SELECT t.*, row_number() OVER () AS n FROM ({TURNS.format(most=BATCH)}) t
     WHERE EXISTS (SELECT 1 FROM free)),
@@ -97,6 +103,24 @@ def take(pool_id: int, pairs: Sequence[Row], lease_seconds: float) -> list[Row]:
     """Assigns these pairs, whose jobs and sessions the caller has locked as they stand; rows as of `claim`."""
     terms = {"pool": pool_id, "lease": lease_seconds, "actor": current_actor()}
     return fetch(_CLAIM_GIVEN, {**terms, "pairs": json.dumps(pairs, default=str)})
+
+
+def look_again_at(pool_id: int) -> datetime | None:
+    """A moment from now, where a session is free and a job has its turn although a claim was just made.
+
+    A claim locks a batch on each side and may need fewer; who comes meanwhile skips them and finds nothing. None where
+    accounts have a balance: there a free session may be of no use for the jobs that wait.
+    """
+    rows = fetch(
+        f"""SELECT clock_timestamp() + {LEFT_PAUSE} AS at FROM pool_pool p
+            WHERE p.id = %s AND p.accepting AND p.quarantined_at IS NULL AND NOT p.tracks_credits
+            AND EXISTS (SELECT FROM pool_resource r WHERE r.pool_id = p.id AND r.state IN {RESOURCE.guard("reserve")}
+                        AND r.accepting AND NOT r.quarantined)
+            AND EXISTS (SELECT FROM jobs_job j WHERE j.pool_id = p.id AND j.state IN {JOB.guard("assign")}
+                        AND j.turn IS NOT NULL)""",
+        [pool_id],
+    )
+    return rows[0]["at"] if rows else None
 
 
 def with_free_sessions(pool_ids: Sequence[int]) -> list[int]:

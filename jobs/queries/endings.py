@@ -11,7 +11,7 @@ _LOCK = "SELECT id FROM jobs_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDAT
 
 _ENDED = f"""
 SELECT j.id, j.tenant_id, j.pool_id, j.state, j.run, j.version, j.tries, j.crashes, j.max_attempts, j.price, j.settle,
-       j.overrun, j.payload, j.cancel_requested_at, j.metadata, t.name AS tenant, p.name AS pool, jt.name AS type,
+       j.overrun, j.payload, j.cancel_requested_at, j.started_at, j.metadata, t.name AS tenant, p.name AS pool, jt.name AS type,
        jt.delivery, jt.retry, a.id AS attempt_id, a.number, a.verdict, a.error_class, a.error_code, a.error_message,
        a.retry_after_ms, a.units, a.result, a.run AS attempt_run, a.reported_cost, a.usage_problem,
        j.cost, jt.cost <> '' AS has_cost, p.tracks_credits, clock_timestamp() AS now,

@@ -19,7 +19,7 @@ def _column(sql: str, parameters: list[Any] | None = None) -> list[Any]:
 def pools_to_assign() -> list[int]:
     """Pools with a free session and a job whose turn it is."""
     return _column("""
-        SELECT p.id FROM pool_pool p WHERE p.accepting
+        SELECT p.id FROM pool_pool p WHERE p.accepting AND p.quarantined_at IS NULL
           AND EXISTS (SELECT 1 FROM pool_resource r
                       WHERE r.pool_id = p.id AND r.state = 'available' AND r.accepting)
           AND EXISTS (SELECT 1 FROM jobs_job j

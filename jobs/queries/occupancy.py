@@ -61,9 +61,10 @@ SELECT p.id AS pool_id, (SELECT count(*) FROM (
     SELECT FROM jobs_job j WHERE j.pool_id = p.id AND j.state = 'failed' AND j.dismissed_at IS NULL
     ORDER BY j.finished_at LIMIT {MOST_DEAD}) dead) AS jobs
 FROM pool_pool p"""
-_UNKNOWN = """
-SELECT r.pool_id, count(*) AS attempts FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id
-WHERE a.ended_at IS NULL AND a.verdict = 'unknown' GROUP BY r.pool_id"""
+_OPEN = """
+SELECT r.pool_id, count(*) FILTER (WHERE a.verdict = 'unknown') AS unknown,
+       extract(epoch FROM clock_timestamp() - min(a.opened_at))::float AS oldest_seconds
+FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id WHERE a.ended_at IS NULL GROUP BY r.pool_id"""
 _ATTENTION = """
 SELECT j.pool_id, count(*) AS jobs FROM credits_holdreview r
 JOIN credits_hold h ON h.id = r.hold_id AND h.status = 'open' JOIN jobs_job j ON j.id = h.job_id
@@ -77,9 +78,9 @@ WHERE r.pool_id = ANY(%s) ORDER BY a.name, r.number, r.id LIMIT %s"""
 
 
 def filling() -> list[Row]:
-    """Per pool what its tenants may know: id, name, accepting, jobs {pending, assigned, processing}, sessions {state:
-    number}, and what is made of them: depth, delayed and unaffordable (jobs), lag_seconds, oldest_waiting_seconds,
-    free_sessions, utilisation.
+    """Per pool what its tenants may know: id, name, accepting, quarantined_until, jobs {pending, assigned, processing},
+    sessions {state: number}, and what is made of them: depth, delayed and unaffordable (jobs), lag_seconds,
+    oldest_waiting_seconds, free_sessions, utilisation.
 
     `depth` are all that wait (at least so many, where `depth_exact` is False), `delayed` those of them that are due later,
     `unaffordable` those that wait until an upstream account can pay for them: neither is counted in the other.
@@ -91,7 +92,9 @@ def filling() -> list[Row]:
     standing, by_state = fetch(_STANDING), fetch(_SESSIONS)
     exact = exact and sum(row["jobs"] for row in timed) < MOST_TIMED
     # The pools come last: one that is made meanwhile is then known to every row above.
-    found = fetch("SELECT id, name, accepting, clock_timestamp() AS now FROM pool_pool ORDER BY name")
+    found = fetch(
+        "SELECT id, name, accepting, quarantined_until, clock_timestamp() AS now FROM pool_pool ORDER BY name"
+    )
     pools = {row["id"]: _empty(row) for row in found}
     for row in (*waiting, *timed):
         pool = pools[row["pool_id"]]
@@ -114,17 +117,19 @@ def filling() -> list[Row]:
 
 def by_pool() -> list[Row]:
     """`filling`, and per pool what operators look at: dead_letters, unknown (attempts being found out),
-    needs_attention (jobs that nobody but an operator can end), and lately
+    oldest_running_seconds (since the oldest attempt that is open was opened), needs_attention (jobs that nobody but an
+    operator can end), and lately
     throughput_per_second, handoff_p50_ms and handoff_p99_ms (None when nothing was handed on).
     """
     pools = {pool["id"]: pool for pool in filling()}
     dead = {row["pool_id"]: row["jobs"] for row in fetch(_DEAD)}
-    unknown = {row["pool_id"]: row["attempts"] for row in fetch(_UNKNOWN)}
+    running = {row["pool_id"]: row for row in fetch(_OPEN)}
     attention = {row["pool_id"]: row["jobs"] for row in fetch(_ATTENTION)}
     throughput, handoff = pace.throughput(), pace.handoff()
     for pool_id, pool in pools.items():
         pool["dead_letters"] = dead.get(pool_id, 0)
-        pool["unknown"] = unknown.get(pool_id, 0)
+        pool["unknown"] = running[pool_id]["unknown"] if pool_id in running else 0
+        pool["oldest_running_seconds"] = max(0.0, running[pool_id]["oldest_seconds"]) if pool_id in running else 0.0
         pool["needs_attention"] = attention.get(pool_id, 0)
         pool["throughput_per_second"] = throughput.get(pool_id, 0.0)
         pool["handoff_p50_ms"], pool["handoff_p99_ms"] = handoff.get(pool_id, (None, None))

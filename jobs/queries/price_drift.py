@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db import connection, transaction
 
 from jobs.queries.reading import CLOCKS_APART, earliest_id
+from statemachine.patience import patient
 from statemachine.sql import Row, fetch
 
 MOST_JOBS = 200_000  # the newest of the time; more would be a burden on a live database
@@ -62,7 +63,7 @@ class Drift:
 
 def report(since: datetime) -> Drift:
     """Of the jobs submitted from then on. Only reads, in one snapshot of its own; not for inside a transaction."""
-    with transaction.atomic(durable=True):
+    with patient(LONGEST_MINUTES * 60 + 10), transaction.atomic(durable=True):
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(f"SET LOCAL statement_timeout = '{LONGEST_MINUTES}min'")

@@ -8,7 +8,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from jobs.api import account, metrics
+from jobs.api import account, metrics, restored
 from jobs.models import JobType
 from tenants import keys
 from tenants.models import Tenant
@@ -73,6 +73,7 @@ def pointers(problem: Any) -> list[str]:
 def _nothing_is_kept_from_the_test_before() -> None:
     keys.forget()
     account.recent.forget()
+    restored.recent.forget()
     metrics.recent.forget()
 
 

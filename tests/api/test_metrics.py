@@ -14,8 +14,9 @@ from django.test import Client
 
 from broker_project.process import role
 from credits import upstream_accounts
-from jobs import transitions, turns
+from jobs import redrives, transitions, turns
 from jobs.api import metrics
+from jobs.dead_letters import Filter
 from jobs.models import Job, JobType
 from jobs.queries import affording, flights, occupancy, pace, server
 from pool import transitions as sessions
@@ -32,6 +33,7 @@ def _counted_anew() -> None:
     metrics.recent.forget()
     metrics.recent_server.forget()
     metrics.recent_health.forget()
+    metrics.recent_redrives.forget()
 
 
 def pool_of(job_type: JobType) -> Row:
@@ -40,6 +42,20 @@ def pool_of(job_type: JobType) -> Row:
 
 def in_an_hour() -> dict[str, Any]:
     return {"run_at": db.value("SELECT clock_timestamp() + interval '1 hour'")}
+
+
+def test_the_oldest_that_runs_is_told_and_so_is_a_redrive() -> None:
+    job_type = factories.make_job_type(factories.make_pool(name="video"))
+    factories.at("assigned", job_type)
+    db.let_time_pass(90)
+    factories.at("failed", factories.make_job_type())
+    redrive, _ = redrives.begin(Filter(), 5, None, why="", actor="admin:root")
+    redrives.drive(redrive.pk)
+    assert 90 <= pool_of(job_type)["oldest_running_seconds"] < 100
+    told = metrics.text().decode()
+    assert 'berth_oldest_running_seconds{pool="video"} 9' in told
+    assert f'berth_redrive_jobs{{outcome="replayed",redrive="{redrive.pk}"}} 1.0' in told
+    assert "berth_redrives_running 0.0" in told, "it has seen all there was"
 
 
 def test_depth_are_all_that_wait_and_delayed_those_that_wait_for_a_time(job_type: JobType) -> None:
@@ -195,7 +211,7 @@ QUESTIONS = {
     "timed": occupancy._TIMED,
     "standing": occupancy._STANDING,
     "dead letters": occupancy._DEAD,
-    "unknown": occupancy._UNKNOWN,
+    "open": occupancy._OPEN,
     "throughput": pace._THROUGHPUT,
     "hand-off": pace._HANDOFF,
 }
@@ -225,13 +241,14 @@ def test_what_is_kept_is_counted_once(job_type: JobType) -> None:
 def test_all_is_told_to_prometheus(client: Client) -> None:
     job = factories.at("processing")
     factories.learn(next(iter(_flights_of(job))), factories.CUT)
+    db.let_time_pass(600)
+    assert pool_of(job.type)["oldest_running_seconds"] > 600
     text = client.get("/metrics").content.decode()
     pool = f'pool="{job.pool.name}"'
     for name in (name for name, _, _ in metrics.OF_POOLS):
         assert f"\n{name}{{{pool}}} " in text
         assert f"\n# HELP {name} " in text
-    assert f"berth_utilisation_ratio{{{pool}}} 1.0" in text
-    assert f"berth_unknown_attempts{{{pool}}} 1.0" in text
+    assert all(f"{name}{{{pool}}} 1.0" in text for name in ("berth_utilisation_ratio", "berth_unknown_attempts"))
     for name in ("berth_oldest_transaction_seconds", "berth_oldest_snapshot_transactions"):
         assert f"\n{name} " in text
     assert "berth_database_connections{role=" in text

@@ -51,6 +51,12 @@ def test_the_first_is_over_all_and_the_next_begins_where_it_stood() -> None:
     assert list(first.results) == list(second.results) == list(RULES)
 
 
+def test_nothing_of_it_outlives_its_transaction_for_the_next_may_have_another_session() -> None:
+    for _ in range(2):
+        since_checkpoint()
+        assert rows("SELECT relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()") == []
+
+
 @pytest.mark.tampers
 def test_what_is_closed_and_left_alone_is_asked_by_the_whole_audit_alone() -> None:
     at("completed")

@@ -59,7 +59,14 @@ BREACHES = {
     "P2.resting_session_is_given_to_nobody": """
         UPDATE pool_resource SET asked_until = now() + interval '1 hour' WHERE state = 'available'
     """,
+    "P7.rested_session_comes_back": """
+        UPDATE pool_resource SET state = 'cooldown', available_at = now() - interval '61 minutes'
+        WHERE state = 'available'""",
     "P2.refused_session_is_to_be_offline": "UPDATE pool_resource SET refused = true WHERE state = 'available'",
+    "P2.quarantined_pool_begins_nothing": f"""
+        UPDATE pool_pool SET quarantined_at = now() - interval '1 hour', quarantined_until = now() + interval '1 hour';
+        UPDATE jobs_attempt SET opened_at = now() WHERE id = {OPEN}
+    """,
     "P3.assigned_has_an_intended_attempt": f"UPDATE jobs_attempt SET phase = 'calling' WHERE job_id = {ASSIGNED}",
     "P3.processing_has_an_attempt_to_draw_from": f"""
         UPDATE jobs_attempt SET phase = 'ended', ended_at = now(), finished_at = now() WHERE job_id = {PROCESSING}
@@ -72,7 +79,19 @@ BREACHES = {
     "P3.leased_attempt_is_not_asked_for": f"UPDATE jobs_attempt SET look_at = now() WHERE id = {OPEN}",
     "P3.accepted_attempt_is_asked_not_leased": f"UPDATE jobs_attempt SET phase = 'accepted' WHERE id = {OPEN}",
     "P3.open_attempt_is_watched": f"UPDATE jobs_attempt SET lease_until = NULL WHERE id = {OPEN}",
+    "P3.lease_that_ended_is_noticed": f"""
+        UPDATE jobs_attempt SET lease_until = now() - interval '61 minutes' WHERE id = {OPEN}""",
+    "P3.work_ends_by_its_max_runtime": f"""
+        UPDATE jobs_attempt SET called_at = now() - interval '122 minutes', verdict = 'unknown', lease_until = NULL,
+               look_at = now() + interval '1 hour' WHERE job_id = {PROCESSING}""",
+    "P4.job_is_redriven_once": f"""
+        INSERT INTO jobs_jobmove (subject_id, from_state, to_state, cause, actor)
+        SELECT {FAILED}, 'failed', 'pending', 'replay', 'redrive:7' FROM generate_series(1, 2)""",
     "P4.idempotency_key_once": "UPDATE jobs_job SET tenant_id = (SELECT min(id) FROM tenants_tenant), idempotency_key = 'k'",
+    "P4.suspected_job_waits_in_a_closed_pool": """
+        INSERT INTO jobs_suspicion (job_id, pool_id, asks_failed, decided)
+        SELECT id, pool_id, 0, '' FROM jobs_job WHERE state = 'pending' LIMIT 1
+    """,
     "P4.dispatch_key_once": "UPDATE jobs_attempt SET dispatch_key = 'same'",
     "P4.attempts_are_numbered_without_gaps": "UPDATE jobs_attempt SET number = number + 1",
     "P4.work_that_was_taken_was_executed": """

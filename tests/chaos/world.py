@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from datetime import datetime
@@ -208,6 +208,10 @@ class World:
         ):
             cursor.execute(sql, values or None)
             return [dict(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def at_end(self, close: Callable[[], object]) -> None:
+        """Called when the world ends, before its processes do."""
+        self._ending.callback(close)
 
     def stop(self) -> None:
         if hasattr(self, "load"):

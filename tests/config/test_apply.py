@@ -29,7 +29,7 @@ def test_a_file_makes_all_it_declares(apply: Apply) -> None:
         (f"{POOL}.order", "fifo"),
         (f"{POOL}.cooldown", "2s"),
         (f"{A1}.labels", {"region": "eu"}),
-        (f"{CLIP}.retry", {"attempts": 5, "first": "1s", "max": "5m"}),
+        (f"{CLIP}.retry", {"attempts": 5, "first": "1s", "max": "5m", "within": "1h"}),
         (f"{CLIP}.max_payload", "1kB"),
         (f"{CLIP}.start_deadline", "1h"),
         ("tenants.acme.pools", {"video": {"max_running": 2, "window": 4}}),
@@ -45,7 +45,7 @@ def test_a_file_makes_all_it_declares(apply: Apply) -> None:
     assert sessions() == [(1, True), (2, True)]
     assert (job_type.pool, job_type.max_runtime_ms, job_type.start_deadline_ms) == (pool, 300_000, 3_600_000)
     assert (job_type.max_payload_bytes, job_type.version, job_type.accepting) == (1000, 1, True)
-    assert job_type.retry == {"attempts": 5, "first_ms": 1000, "max_ms": 300_000}
+    assert job_type.retry == {"attempts": 5, "first_ms": 1000, "max_ms": 300_000, "within_ms": 3_600_000}
     assert job_type.upstream["mode"] == "sync"
     assert (tenant.limit("video", "max_running"), tenant.limit("video", "window")) == (2, 4)
     assert money(tenant) == (100 * MICRO, 0)

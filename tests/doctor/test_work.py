@@ -9,7 +9,7 @@ import pytest
 from broker_project.doctor import of_processes, of_work
 from broker_project.doctor.findings import Finding
 from credits import upstream_accounts
-from jobs import balances, fetching, transitions
+from jobs import balances, fetching, restoring, transitions
 from jobs.queries.balances import standing
 from pool import transitions as sessions
 from pool.models import Pool, Resource
@@ -115,6 +115,18 @@ def test_a_session_that_goes_offline_after_its_job_is_shut_already() -> None:
     assert of_work.pools().level == "ok"
     sessions.disable([factories.session_of(job).pk], "by a test")
     assert of_work.pools().level == "error"
+
+
+def test_a_pool_that_is_closed_since_a_restore_is_told() -> None:
+    assert of_work.quarantine().level == "ok"
+    job = factories.at("pending")
+    restoring.restored(note="test")
+    found = of_work.quarantine()
+    assert (found.level, job.pool.name in found.found, "1 jobs to be found out" in found.found) == (
+        "warning",
+        True,
+        True,
+    )
 
 
 def test_a_closed_pool_and_one_that_no_type_uses_are_told() -> None:

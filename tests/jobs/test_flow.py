@@ -11,6 +11,7 @@ import redis
 from celery import current_app
 from celery.utils.saferepr import saferepr
 from django.conf import settings
+from django.db import transaction
 
 from jobs import tasks, transitions
 from jobs.flow import FLOW, WOKEN_BY, _jobs
@@ -21,6 +22,7 @@ from pool import transitions as sessions
 from pool.models import Resource
 from pool.states import RESOURCE
 from tests import factories
+from tests.db import RACE_SECONDS, in_another_connection
 
 QUEUES = ("assign", "transitions", "upstream")
 
@@ -44,11 +46,11 @@ SILENT = {
 }
 
 
-def test_every_task_of_the_table_can_be_woken_and_swept() -> None:
+def test_every_step_is_swept_and_those_that_something_wakes_are_tasks() -> None:
+    woken = {step.task for step in FLOW if step.after}
     for step in FLOW:
-        assert callable(getattr(tasks, step.task)), step.task
-        assert f"jobs.{step.task}" in current_app.tasks
-        assert step.task in _VERBS
+        assert callable(getattr(tasks, step.task, None)) == (step.task in woken), step.task
+        assert (f"jobs.{step.task}" in current_app.tasks) == (step.task in woken), step.task
     assert {step.task for step in FLOW} == set(_VERBS)
 
 
@@ -141,6 +143,26 @@ def test_each_commit_wakes_what_the_table_says(published: Any) -> None:
     Resource.objects.update(available_at="2026-01-01T00:00:00Z", asked_until="2026-01-01T00:00:00Z")
     sessions.release([session])
     assert published() == [("jobs.assign", [pool])]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_two_assigners_pass_by_wakes_the_claim_again(published: Any) -> None:
+    """The first locks a batch of turns and needs one: the second finds none for the session that is free since."""
+    job_type = factories.make_job_type(factories.make_pool(sessions=2, window=20))
+    Resource.objects.filter(number=2).update(accepting=False)
+    factories.submit_many(factories.make_tenant(), job_type, 2)
+    published()
+    with transaction.atomic():
+        assert transitions.assign(job_type.pool_id) == 1
+        freed = lambda: Resource.objects.filter(number=2).update(accepting=True)  # noqa: E731
+        assert in_another_connection(freed).result(RACE_SECONDS) == 1
+        in_another_connection(lambda: tasks.assign(job_type.pool_id)).result(RACE_SECONDS)
+        assert published() == [("jobs.assign", [job_type.pool_id])]
+    assert Job.objects.filter(state="assigned").count() == 1, "the second got nothing"
+    published()
+    tasks.assign(job_type.pool_id)
+    assert Job.objects.filter(state="assigned").count() == 2
+    assert ("jobs.assign", [job_type.pool_id]) not in published(), "nothing is left"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,18 +3,20 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from jobs import sweep, transitions
-from jobs.models import Attempt, Job, JobType
+from jobs.flow import Step
+from jobs.models import Attempt, Job, JobMove, JobType
 from jobs.states import JOB
+from jobs.sweep import Sweeper
 from pool.models import Pool
 from tests import db, factories
 from tests.db import RACE_SECONDS, in_another_connection
@@ -54,6 +56,13 @@ def job_type(pool: Pool) -> JobType:
     }
     quick = {"attempts": 3, "first_ms": 50, "max_ms": 50}
     return factories.make_job_type(pool, upstream={"mode": "sync", "submit": submit}, retry=quick)
+
+
+@pytest.fixture
+def steps() -> Iterator[None]:
+    """The verbs of the table as they were, afterwards."""
+    yield
+    sweep._VERBS.pop("test", None)
 
 
 def sweep_until_all_have_ended() -> None:
@@ -105,6 +114,23 @@ def test_what_a_lost_worker_left_behind_is_taken_up(job_type: JobType) -> None:
     assert factories.money(tenant) == (998 * factories.MICRO, 0)
 
 
+def test_a_worker_that_gets_no_messages_goes_on_by_its_sweep(job_type: JobType) -> None:
+    """It lives and sweeps, as a worker that has lost its broker: each step costs a sweep or two, and no more."""
+    sweeper = Sweeper(with_calls=True)
+    sweeper.start()
+    try:
+        job = factories.submit(factories.make_tenant(), job_type, payload={"latency_ms": 20})
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while Job.objects.get().state != "completed":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)  # its sweeps do the rest
+    finally:
+        sweeper.stop()
+    moves = dict(JobMove.objects.filter(subject_id=job.pk).values_list("to_state", "at"))
+    assert (moves["processing"] - moves["assigned"]).total_seconds() < 10, "about 2 s where nothing else runs"
+    assert (moves["completed"] - moves["pending"]).total_seconds() < 20
+
+
 def test_one_sweeps_at_a_time() -> None:
     job = factories.at("pending")
     with transaction.atomic():
@@ -116,6 +142,63 @@ def test_one_sweeps_at_a_time() -> None:
     job.refresh_from_db()
     assert job.state == "assigned"
     assert db.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+
+
+def steps_of(verb: Callable[[], None], count: int) -> list[Step]:
+    """A table of one step that does `verb` so often."""
+    sweep._VERBS["test"] = verb
+    return [Step("test", (), list, lambda: [()] * count)]  # type: ignore[arg-type]
+
+
+def test_a_sweep_longer_than_the_server_lets_a_transaction_idle_keeps_its_lock(
+    monkeypatch: pytest.MonkeyPatch, steps: None
+) -> None:
+    limited = connection.settings_dict["OPTIONS"]["options"] + " -c idle_in_transaction_session_timeout=600ms"
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", limited)
+    monkeypatch.setattr(sweep, "ASK_SECONDS", 0.1)
+    held = []
+
+    def take_long() -> None:
+        time.sleep(0.3)
+        held.append(
+            db.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s", [sweep.LOCK % 2**32])
+        )
+
+    monkeypatch.setattr(sweep, "FLOW", steps_of(take_long, 4))
+    assert sweep.sweep() is True
+    assert held == [1, 1, 1, 1]
+
+
+def test_a_sweep_that_lost_its_lock_ends(monkeypatch: pytest.MonkeyPatch, steps: None) -> None:
+    monkeypatch.setattr(sweep, "ASK_SECONDS", 0.0)
+    done = []
+
+    def cut_off() -> None:
+        done.append(
+            db.value(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s",
+                [sweep.LOCK % 2**32],
+            )
+        )
+
+    monkeypatch.setattr(sweep, "FLOW", steps_of(cut_off, 4))
+    with pytest.raises(OperationalError):
+        sweep.sweep()
+    assert done == [True], "another may sweep by now"
+
+
+def test_a_process_that_is_to_end_begins_nothing_more(monkeypatch: pytest.MonkeyPatch, steps: None) -> None:
+    """As when the last worker stops while a job waits: nobody might send what its sweep would assign."""
+    job = factories.at("pending")
+    sweeper = Sweeper()
+    stopping = steps_of(sweeper.begin_to_stop, 1)
+    monkeypatch.setattr(sweep, "FLOW", (*stopping, *sweep.FLOW))
+    assert sweep.sweep(sweeper._may_go_on) is True
+    job.refresh_from_db()
+    assert job.state == "pending"
+    assert sweep.sweep() is True
+    job.refresh_from_db()
+    assert job.state == "assigned"
 
 
 def test_a_step_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:

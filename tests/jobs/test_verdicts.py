@@ -1,12 +1,16 @@
 """What an ended attempt means for its job, as a table; no database."""
 
+import random
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from jobs.verdicts import BUSY_PAUSE_MS, CRASH_BUDGET, decide, pause_ms
 
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
 CASE: Mapping[str, Any] = {
     "verdict": "failed",
     "error_class": "",
@@ -19,6 +23,8 @@ CASE: Mapping[str, Any] = {
     "max_attempts": 3,
     "delivery": "at_most_once",
     "retry": {},
+    "started_at": NOW,
+    "now": NOW,
 }
 LAST = {"tries": 2}
 ASKED = {"cancel_requested_at": "2026-01-01T00:00:00Z"}
@@ -50,6 +56,7 @@ REPEATS = {"delivery": "at_least_once"}
         # Not executed: again while tries are left.
         ({"verdict": "not_executed", "error_class": "transient", "error_code": "connect"}, "retry", "connect"),
         ({"verdict": "not_executed", "error_class": "auth"}, "retry", "not_executed"),
+        ({"verdict": "not_executed", "error_class": "", "error_code": "adapter_missing"}, "retry", "adapter_missing"),
         # Executed, and failed: again only where a second execution is allowed.
         ({"verdict": "failed", "error_code": "nsfw"}, "fail", "nsfw"),
         ({"verdict": "failed", "error_code": "nsfw", **REPEATS}, "retry", "nsfw"),
@@ -91,6 +98,35 @@ def test_a_busy_upstream_rests_the_session_and_not_the_job() -> None:
     assert max(decide(case).pause_ms for _ in range(200)) <= BUSY_PAUSE_MS
 
 
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        ({"error_class": "busy"}, "busy"),
+        ({"error_class": "auth", "error_code": "http_401"}, "http_401"),
+        ({"error_class": "transient", "error_code": "worker_stopped"}, "worker_stopped"),
+    ],
+)
+def test_what_is_not_counted_is_not_repeated_for_ever(refusal: Mapping[str, Any], code: str) -> None:
+    for policy, hours in [({}, 24), ({"within_ms": 3_600_000}, 1)]:
+        case = {**CASE, "verdict": "not_executed", **refusal, "retry": policy}
+        before, after = (NOW + timedelta(hours=hours, seconds=seconds) for seconds in (-1, 0))
+        assert decide({**case, "now": before}).verb == "retry"
+        last = decide({**case, "now": after})
+        assert (last.verb, last.code, last.retryable) == ("fail", code, True)
+
+
+def test_one_that_is_refused_for_hours_asks_ever_more_seldom() -> None:
+    """All of a day in about a hundred tries, at first within a second of each other."""
+    random.seed(7)
+    now, pauses = NOW, []
+    while (decision := decide({**CASE, "verdict": "not_executed", "error_class": "busy", "now": now})).verb == "retry":
+        pauses.append(decision.pause_ms)
+        now += timedelta(milliseconds=decision.pause_ms + 50)  # the call itself
+    assert max(pauses[:10]) <= BUSY_PAUSE_MS
+    assert max(pauses) <= 300_000, "retry.max"
+    assert 100 < len(pauses) < 1_000
+
+
 def test_a_job_that_used_up_its_tries_may_be_replayed_with_hope() -> None:
     assert decide({**CASE, **LAST, **REPEATS}).retryable
     assert not decide({**CASE, "error_class": "rejected"}).retryable
@@ -102,3 +138,12 @@ def test_pauses_grow_are_spread_and_have_a_ceiling() -> None:
         pauses = [pause_ms(policy, tries) for _ in range(300)]
         assert 0 <= min(pauses) < ceiling * 0.2
         assert ceiling * 0.8 < max(pauses) <= ceiling
+
+
+def test_the_jitter_is_full_and_even() -> None:
+    """Each tenth of the time up to the ceiling gets a tenth of those that failed together."""
+    random.seed(11)
+    pauses = [pause_ms({"first_ms": 10_000, "max_ms": 10_000}, 0) for _ in range(10_000)]
+    tenths = [sum(low <= pause < high for pause in pauses) for low, high in pairwise(range(0, 10_001, 1_000))]
+    assert sum(tenths) == 10_000
+    assert 900 < min(tenths) <= max(tenths) < 1_100

@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import yaml
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.whole.commands import PROJECT, Commands
+
 START_SECONDS = 240
 WAIT_SECONDS = 60
 
@@ -28,6 +29,7 @@ class Running:
         self.environment = {name: value for name, value in os.environ.items() if name not in taken}
         # Short leases, so that a lost worker is noticed within a test's patience.
         self.environment |= {"DJANGO_SETTINGS_MODULE": "broker_project.settings", "LEASE_SECONDS": "3", **variables}
+        self._commands = Commands(project)
         (home / "run.json").unlink(missing_ok=True)  # an `up` that was killed leaves one behind
         self.log = (home / "up.log").open("wb")
         command = [sys.executable, "manage.py", "up", "--home", str(home), "--port", "8000", *arguments]
@@ -79,9 +81,7 @@ class Running:
 
     def manage(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Runs a `manage.py` command against this installation."""
-        environment = {**self.environment, **self.run["env"], **variables}
-        command = [sys.executable, "manage.py", *arguments]
-        return subprocess.run(command, cwd=self.project, env=environment, capture_output=True, text=True, check=False)
+        return self._commands.run(arguments, {**self.environment, **self.run["env"]}, variables)
 
     def apply(self, config: dict[str, Any], **variables: str) -> None:
         """Applies a configuration as an operator would, from a file."""
@@ -105,6 +105,7 @@ class Running:
 
     def stop(self) -> int:
         """As Ctrl-C would; its exit code."""
+        self._commands.stop()
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)
         self.log.close()

@@ -11,6 +11,9 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
+from statemachine.crashpoints import crashpoint
+from statemachine.patience import patient
+
 MIGRATION_LOCK = 7_266_401  # any number that nothing else in this database uses
 LOGIN = "admin"
 
@@ -23,8 +26,11 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         with one_at_a_time():
+            crashpoint("prepare.locked")
             call_command("migrate", interactive=False, verbosity=0)
+            crashpoint("prepare.migrated")
             self._make_login(os.environ.get("DJANGO_SUPERUSER_PASSWORD", ""))
+        crashpoint("prepare.login_made")
         if options["config"]:
             call_command("apply", options["config"])
 
@@ -42,12 +48,13 @@ class Command(BaseCommand):
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Two starts against one database migrate one after the other, whatever time the first takes."""
-    with connection.cursor() as cursor:
+    with patient(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false)")
         cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
         cursor.execute("RESET lock_timeout")
     try:
-        yield
+        with patient():
+            yield
     finally:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])

@@ -1,0 +1,1 @@
+"""Backups of the database in one file, and putting one back."""

@@ -1,0 +1,93 @@
+"""`manage.py redrive`: begins, lists and stops redrives of dead letters."""
+
+import getpass
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from credits.pricing import short_text
+from jobs import redrives
+from jobs.dead_letters import Filter, NoSuchFilter
+from jobs.models import Redrive
+from upstream.quantities import rate
+
+MOST_LISTED = 50
+
+
+class Command(BaseCommand):
+    help = "Runs dead letters again one after the other, oldest first, at a rate; the sweep does it, this begins it."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        for name in ("code", "type", "pool", "tenant"):
+            parser.add_argument(f"--{name}", metavar="TEXT", help="only those of it")
+        for name, words in (("since", "only what failed since"), ("until", "only what failed before")):
+            parser.add_argument(
+                f"--{name}", metavar="TIME", help=f"{words}: 2026-11-30T15:00 (UTC), 2026-11-30 or 2h (ago)"
+            )
+        parser.add_argument("--all", action="store_true", help="all dead letters, where no filter is given")
+        parser.add_argument("--rate", default="5/s", help="so many at most, e.g. 5/s or 100/minute; 5/s if absent")
+        parser.add_argument("--most", type=int, metavar="N", help="no more than so many in all")
+        parser.add_argument("--why", default="", metavar="TEXT", help="kept with it")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would run again")
+        parser.add_argument("--stop", type=int, metavar="ID", help="stop this one: nothing runs again by it any more")
+        parser.add_argument("--list", action="store_true", help=f"the newest {MOST_LISTED}, with their progress")
+
+    def handle(self, **options: Any) -> None:
+        if options["list"]:
+            return self._list()
+        if options["stop"] is not None:
+            return self._stop(options["stop"])
+        try:
+            wanted = Filter.of_words(options)
+            limit, per_ms = rate(options["rate"])
+        except NoSuchFilter as why:
+            raise CommandError(f"--{why}") from why
+        except ValueError as why:
+            raise CommandError(f"--rate: {why}") from why
+        if not wanted.as_data() and not options["all"]:
+            raise CommandError("say which dead letters: --code, --type, --pool, --tenant, --since, --until, or --all")
+        if options["dry_run"]:
+            return self._would(wanted)
+        try:
+            redrive, _ = redrives.begin(
+                wanted, limit * 1000 / per_ms, options["most"], why=options["why"], actor=_actor()
+            )
+        except ValueError as why:
+            raise CommandError(str(why)) from why
+        self.stdout.write(f"{redrive} begun: {wanted}, {redrive.rate:g} a second. --list shows its progress.")
+        return None
+
+    def _would(self, wanted: Filter) -> None:
+        rows, whole = wanted.count()
+        for row in rows:
+            self.stdout.write(
+                f"{row['jobs']:>8} {row['type']} of {row['tenant']}: {row['code']}, {short_text(row['price'])}"
+            )
+        total = sum(row["jobs"] for row in rows), short_text(sum(row["price"] for row in rows))
+        self.stdout.write(
+            f"{'' if whole else 'at least '}{total[0]} jobs ({wanted}), {total[1]} credits; nothing was begun"
+        )
+
+    def _list(self) -> None:
+        for redrive in Redrive.objects.order_by("-id")[:MOST_LISTED]:
+            self.stdout.write(
+                f"{redrive.pk:>6} {redrive.state}: {redrive.replayed} replayed, {redrive.refused} refused, {redrive.rate:g}/s,"
+                f" {Filter.of_data(redrive.filter)} ({redrive.actor}, {redrive.began_at:%Y-%m-%d %H:%M:%S})"
+            )
+            for why, number in sorted(redrive.reasons.items()):
+                self.stdout.write(f"         {number} refused: {why}")
+
+    def _stop(self, redrive_id: int) -> None:
+        if not redrives.stop(redrive_id, _actor()):
+            known = Redrive.objects.filter(pk=redrive_id).first()
+            raise CommandError(f"--stop: {f'{known} is {known.state}' if known else 'there is no such redrive'}")
+        self.stdout.write(f"redrive {redrive_id} stopped after {Redrive.objects.get(pk=redrive_id).replayed} replays")
+
+
+def _actor() -> str:
+    try:
+        return f"shell:{getpass.getuser()}"
+    except OSError:  # a container whose user has no name
+        return "shell"

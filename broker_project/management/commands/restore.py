@@ -1,0 +1,63 @@
+"""`manage.py restore FILE`: puts a backup in the place of the database, with all pools closed until that is safe."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from broker_project.backup.archive import check
+from broker_project.backup.errors import RestoreRefused
+from broker_project.backup.putting_back import Plan, examine, put_back
+from broker_project.backup.telling import progress, size_text
+
+
+class Command(BaseCommand):
+    help = (
+        "Puts a backup in the place of the database. What is not whole, newer, or in use is refused; until the last step"
+        " nothing of the database in use is touched, and it is kept beside under another name."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", type=Path, metavar="FILE")
+        parser.add_argument("--replace", action="store_true", help="also where the database has jobs")
+        parser.add_argument("--without-keys", action="store_true", help="also where keys of the backup are not here")
+        parser.add_argument(
+            "--quiet-since", metavar="TIME", help="no process has called an upstream since; now, if absent"
+        )
+        parser.add_argument("--check", action="store_true", help="only say whether it could be restored here")
+
+    def handle(self, **options: Any) -> None:
+        try:
+            plan = examine(options["path"], replace=options["replace"], without_keys=options["without_keys"])
+            told = plan.manifest
+            self.stdout.write(
+                f"{plan.path}: {size_text(told['bytes'])}, as of {told['taken_at']}, Berth {told['version']}"
+            )
+            check(plan.path, told, progress(self.stdout.write, "checked", told["bytes"]))
+            if options["check"]:
+                self.stdout.write("It is whole, and could be restored here.")
+                return
+            arguments = [
+                "--went-back-to",
+                told["taken_at"],
+                "--reason",
+                f"restored from a backup of {told['taken_at']}",
+            ]
+            if options["quiet_since"]:
+                arguments += ["--quiet-since", options["quiet_since"]]
+            earlier = put_back(plan, progress(self.stdout.write, "restored", told["bytes"]), arguments)
+        except (RestoreRefused, OSError) as error:
+            raise CommandError(str(error)) from error
+        self._tell(plan, earlier)
+
+    def _tell(self, plan: Plan, earlier: str) -> None:
+        self.stdout.write(f"{plan.target} is as it was at {plan.manifest['taken_at']}, and its pools are closed. Now:")
+        self.stdout.write(
+            "  - put the files of tenants back, then start Berth: it accepts jobs and finds out what it can"
+        )
+        self.stdout.write("  - `manage.py restored --status` says until when pools are closed; they open by themselves")
+        self.stdout.write("  - API keys that were revoked since the backup are valid again: revoke them")
+        if earlier:
+            self.stdout.write(f"  - the database of before is kept as {earlier}; drop it when you need it no more")

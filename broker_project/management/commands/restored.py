@@ -1,0 +1,98 @@
+"""`manage.py restored`: this database went back, or was promoted; pools are closed until what was lost is known or over."""
+
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils.dateparse import parse_datetime
+
+from broker_project.models import AuditFigure
+from jobs import reopening, restoring
+from jobs.queries.restoring import quarantined
+from pool.models import Pool
+from statemachine.actors import acting_as
+
+OPERATOR = "operator:restored"
+
+
+class Command(BaseCommand):
+    help = (
+        "After a restore, or the promotion of a replica that may have lost commits: closes all pools until it is known what"
+        " the lost commits had begun. They open by themselves; --status says when, --open opens one now."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--status", action="store_true", help="only say which pools are closed, and until when")
+        what.add_argument("--open", metavar="POOL", help="you know that nothing of before runs in it: open it now")
+        what.add_argument(
+            "--nothing-lost", action="store_true", help="you know that no commit was lost: pools stay open"
+        )
+        parser.add_argument("--reason", default="", help="how you know; needed with --open and --nothing-lost")
+        parser.add_argument(
+            "--repeat", action="store_true", help="with --open: its waiting jobs did not run, or may run twice"
+        )
+        parser.add_argument("--went-back-to", type=_moment, metavar="TIME", help="commits after this time are lost")
+        parser.add_argument(
+            "--quiet-since",
+            type=_moment,
+            metavar="TIME",
+            help="no process has called an upstream since; now, if absent",
+        )
+
+    def handle(self, **options: Any) -> None:
+        if (options["open"] or options["nothing_lost"]) and not options["reason"].strip():
+            raise CommandError("--reason: say how you know; it is kept")
+        if options["repeat"] and not options["open"]:
+            raise CommandError("--repeat: goes with --open POOL")
+        with acting_as(OPERATOR):
+            if options["open"]:
+                self._open(options["open"], options["reason"].strip(), options["repeat"])
+            elif not options["status"]:
+                self._restored(options)
+        self._tell()
+
+    def _restored(self, options: dict[str, Any]) -> None:
+        with transaction.atomic():
+            closed = restoring.restored(
+                note=options["reason"].strip() or "restored: commits may have been lost",
+                went_back_to=options["went_back_to"],
+                quiet_since=options["quiet_since"],
+                nothing_lost=options["nothing_lost"],
+            )
+            AuditFigure.objects.all().delete()  # a checkpoint of rows that may be lost is worth nothing
+        self.stdout.write(
+            f"{closed.attempts} attempts are doubted and will be found out,"
+            f" {closed.suspected} waiting or running jobs may have been sent by what was lost"
+        )
+
+    def _open(self, name: str, reason: str, repeat: bool) -> None:
+        pool = Pool.objects.filter(name=name).first()
+        if pool is None:
+            raise CommandError(f"--open: there is no pool {name!r}")
+        if pool.quarantined_at is None:
+            raise CommandError(f"--open: pool {name!r} is open")
+        if not reopening.open_by_operator(pool, reason, repeat=repeat):
+            raise CommandError(f"pool {name!r} could not be opened: run the command again")
+
+    def _tell(self) -> None:
+        rows = quarantined()
+        for row in rows:
+            waits = f"; of {row['undecided']} jobs it is not known yet whether they ran" if row["undecided"] else ""
+            until = "its time is over" if row["is_over"] else f"until {row['quarantined_until']:%Y-%m-%d %H:%M:%S} UTC"
+            self.stdout.write(f"pool {row['name']}: closed {until}{waits}. {row['quarantine_note']}")
+        if not rows:
+            self.stdout.write("every pool is open")
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise CommandError(f"{text!r} is no time; write it as 2030-01-31T12:00:00Z")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

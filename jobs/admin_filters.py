@@ -1,0 +1,112 @@
+"""What the list of jobs is narrowed by: a known few of them, and what is said of dead letters."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from credits.models import Hold
+from jobs.dead_letters import NoSuchFilter, moment
+from jobs.models import DEAD_LETTER, Attempt, Job, JobType
+from jobs.states import JOB, UNKNOWN
+from pool.models import Pool
+
+if TYPE_CHECKING:
+    TextFilter = admin.SimpleListFilter
+else:
+    from unfold.contrib.filters.admin import TextFilter
+
+_UNKNOWN = Attempt.objects.filter(ended_at__isnull=True, verdict=UNKNOWN).values("job_id")
+_ATTENTION = Hold.objects.filter(review__needs_attention_since__isnull=False, status=Hold.Status.OPEN).values("job_id")
+# What an operator looks for first: as it stands in an address, its title, which jobs it is.
+ONLY = (
+    ("dead_letters", "dead letters", DEAD_LETTER),
+    ("waiting", "waiting", Q(state=JOB.first)),
+    ("unaffordable", "waits for upstream credits", Q(state=JOB.first, unaffordable=True)),
+    ("running", "running", Q(state__in=("assigned", "processing"))),
+    ("unknown", "outcome unknown", Q(pk__in=_UNKNOWN)),
+    ("flagged", "flagged", ~Q(flagged="")),
+    ("attention", "needs attention", Q(pk__in=_ATTENTION)),
+)
+_NAMES = {"type__id__exact": ("type", JobType), "pool__id__exact": ("pool", Pool)}
+
+
+class Only(admin.SimpleListFilter):
+    """One of ONLY."""
+
+    title, parameter_name = "only", "only"
+
+    def lookups(self, request: Any, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ARG002  Django's signature
+        return [(value, title) for value, title, _ in ONLY]
+
+    def queryset(self, request: Any, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002
+        return queryset.filter(next((jobs for value, _, jobs in ONLY if value == self.value()), Q()))
+
+
+class _Said(TextFilter):
+    """A field to write into; what it means is kept with the dead letters' own filter."""
+
+    def lookups(self, request: Any, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ARG002  Django's signature
+        return ()
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
+        text = (self.value() or "").strip()
+        if not text or "\0" in text:
+            return queryset
+        try:
+            return queryset.filter(**self.fitting(text))
+        except NoSuchFilter as why:
+            messages.warning(request, str(why))
+            return queryset.none()
+
+    def fitting(self, text: str) -> dict[str, Any]:
+        """What the column must be. Raises NoSuchFilter."""
+        raise NotImplementedError
+
+
+class OfTenant(_Said):
+    """By the tenant's name."""
+
+    title, parameter_name = "tenant", "tenant"
+
+    def fitting(self, text: str) -> dict[str, Any]:
+        return {"tenant__name": text}
+
+
+class OfCode(_Said):
+    """By the error code of jobs that failed; those that were put aside are no dead letters."""
+
+    title, parameter_name = "error code of dead letters", "code"
+
+    def fitting(self, text: str) -> dict[str, Any]:
+        return {"state": "failed", "dismissed_at__isnull": True, "error__code": text}
+
+
+class EndedSince(_Said):
+    """By when they ended."""
+
+    title, parameter_name = "end since (2026-11-30 15:00, or 2h)", "since"
+
+    def fitting(self, text: str) -> dict[str, Any]:
+        return {"finished_at__gte": moment("since", text)}
+
+
+class EndedBefore(_Said):
+    """By when they ended."""
+
+    title, parameter_name = "end before", "until"
+
+    def fitting(self, text: str) -> dict[str, Any]:
+        return {"finished_at__lt": moment("until", text)}
+
+
+def said_of_dead_letters(request: HttpRequest) -> str:
+    """What the list is narrowed by, as the page that begins a redrive reads it from its address."""
+    said = {name: request.GET[name] for name in ("tenant", "code", "since", "until") if request.GET.get(name)}
+    for parameter, (name, model) in _NAMES.items():
+        if (number := request.GET.get(parameter, "")).isdecimal():
+            said[name] = str(model._default_manager.filter(pk=number).values_list("name", flat=True).first() or "")
+    return urlencode(said)

@@ -1,0 +1,35 @@
+"""What must always hold of work that something went wrong with, as SQL. Every row is a breach: (subject, found, expected).
+
+What the sweep does within seconds may have waited as long as nothing ran at all; these rules allow hours for it.
+"""
+
+from jobs.states import ACCEPTED, CALLING, UNKNOWN
+
+NOTICED_HOURS = 1
+# Beyond max_runtime: an upstream may ask to be asked an hour later, and each asking has a time-out.
+FOUND_OUT_HOURS = 2
+
+RULES = {
+    "P3.lease_that_ended_is_noticed": f"""
+        SELECT 'attempt ' || id AS subject, 'a lease until ' || lease_until AS found,
+               'unassigned, or doubted, by now' AS expected
+        FROM jobs_attempt
+        WHERE ended_at IS NULL AND lease_until < statement_timestamp() - interval '{NOTICED_HOURS} hours'
+    """,
+    # Where the upstream says that it runs it is believed. A type that was changed may have had another max_runtime.
+    "P3.work_ends_by_its_max_runtime": f"""
+        SELECT 'attempt ' || a.id AS subject, 'called at ' || a.called_at || coalesce(', asked at ' || a.asked_at, '') AS found,
+               'over by ' || a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0) AS expected
+        FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype t ON t.id = j.type_id
+        WHERE a.ended_at IS NULL AND a.phase IN ('{CALLING}', '{ACCEPTED}') AND j.price_version = t.version
+          AND a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0)
+              < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
+          AND (a.verdict = '{UNKNOWN}' OR a.asked_at IS NULL
+               OR a.asked_at < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours')
+    """,
+    "P4.job_is_redriven_once": """
+        SELECT 'job ' || subject_id || ' ' || actor AS subject, count(*) AS found, 1 AS expected
+        FROM jobs_jobmove WHERE from_state IN ('failed', 'cancelled') AND to_state = 'pending' AND actor LIKE 'redrive:%'
+        GROUP BY subject_id, actor HAVING count(*) > 1
+    """,
+}

@@ -1,0 +1,168 @@
+"""What is refused before anything is changed, and what stays when putting a backup back fails half-way."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from psycopg2 import sql
+
+from broker_project.backup import archive, manifest, server
+from tests import factories
+from tests.backup.test_archive import quiet
+
+NAME = "backup_of_tests"
+OTHERS_KEYS = "k9:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDA="
+Restore = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def backup(
+    django_db_setup: None,
+    django_db_blocker: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A backup of the database of the tests, while they are connected to it."""
+    folder = tmp_path_factory.mktemp("backups")
+    with django_db_blocker.unblock():
+        call_command("backup", str(folder), stdout=io.StringIO())
+    (path,) = folder.glob("berth-*.backup")
+    return path
+
+
+@pytest.fixture
+def restore(monkeypatch: pytest.MonkeyPatch) -> Iterator[Restore]:
+    """`manage.py restore` where DATABASE_URL names another database, which is not there at first; what it says."""
+    monkeypatch.setitem(settings.DATABASES["default"], "NAME", NAME)
+
+    def run(path: Path, **options: Any) -> str:
+        said = io.StringIO()
+        call_command("restore", str(path), stdout=said, **options)
+        return said.getvalue()
+
+    yield run
+    for name in databases():
+        execute("DROP DATABASE {} WITH (FORCE)", name)
+
+
+def execute(statement: str, name: str) -> None:
+    with server.maintaining() as connection:
+        server.rows(connection, sql.SQL(statement).format(sql.Identifier(name)))
+
+
+def databases() -> set[str]:
+    with server.maintaining() as connection:
+        found = server.rows(connection, "SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{NAME}%"])
+    return {name for (name,) in found}
+
+
+def other(backup: Path, folder: Path, content: bytes | None = None, **changed: Any) -> Path:
+    """The same backup, saying something else of itself, or with another dump."""
+    told = {**archive.read_manifest(backup), **changed}
+    del told["berth_backup"]
+    whole = b"".join(archive.chunks(backup)) if content is None else content
+    with archive.written_whole(folder / "other.backup") as file:
+        size, digest = archive.write(file, io.BytesIO(whole), quiet)
+        archive.close(file, {**told, "bytes": size, "sha256": digest})
+    return folder / "other.backup"
+
+
+def test_a_backup_says_what_it_is_and_holds_no_key(backup: Path) -> None:
+    told = archive.read_manifest(backup)
+    assert (told["version"], told["jobs"], told["keys"]) == (manifest.version(), 0, manifest.fingerprints())
+    assert "jobs.0001_initial" in told["migrations"]
+    content = json.dumps(told)
+    for keys in (settings.FIELD_KEYS, settings.KEY_PEPPERS):
+        assert keys.partition(":")[2] not in content
+
+
+def test_it_can_be_tried_without_being_put_back(backup: Path, restore: Restore) -> None:
+    assert "could be restored here" in restore(backup, check=True)
+    assert databases() == set()
+
+
+def test_a_backup_of_a_newer_version_is_refused(backup: Path, restore: Restore, tmp_path: Path) -> None:
+    migrations = archive.read_manifest(backup)["migrations"]
+    with pytest.raises(CommandError, match=r"jobs\.9999_later"):
+        restore(other(backup, tmp_path, migrations=[*migrations, "jobs.9999_later"]))
+
+
+def test_a_backup_of_a_newer_server_is_refused(backup: Path, restore: Restore, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="it is older"):
+        restore(other(backup, tmp_path, postgres=99))
+
+
+def test_a_backup_whose_keys_are_not_here_is_refused(
+    backup: Path, restore: Restore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "FIELD_KEYS", OTHERS_KEYS)
+    with pytest.raises(CommandError, match="FIELD_KEYS"):
+        restore(backup, check=True)
+    assert "could be restored here" in restore(backup, check=True, without_keys=True)
+
+
+def test_a_database_that_somebody_is_connected_to_is_left_alone(backup: Path, restore: Restore) -> None:
+    execute("CREATE DATABASE {}", NAME)
+    connection = psycopg2.connect(server.url_of(NAME), application_name="berth web 4711")
+    try:
+        with pytest.raises(CommandError, match="berth web 4711"):
+            restore(backup, replace=True)
+    finally:
+        connection.close()
+
+
+def test_a_database_with_jobs_is_left_alone(backup: Path, restore: Restore) -> None:
+    execute("CREATE DATABASE {}", NAME)
+    with server.connected(NAME) as connection:
+        server.rows(connection, "CREATE TABLE jobs_job AS SELECT 1 AS id")
+    with pytest.raises(CommandError, match="there are jobs"):
+        restore(backup)
+    assert databases() == {NAME}
+
+
+def test_what_fails_half_way_changes_nothing_that_is_in_use(backup: Path, restore: Restore, tmp_path: Path) -> None:
+    execute("CREATE DATABASE {}", NAME)
+    content = b"".join(archive.chunks(backup))
+    with pytest.raises(CommandError, match=f"{NAME} is as it was"):
+        restore(other(backup, tmp_path, content[: len(content) // 2]))
+    assert databases() == {NAME, f"{NAME}_restoring"}
+    with server.connected(NAME) as connection:
+        assert server.rows(connection, "SELECT count(*) FROM pg_class WHERE relname = 'jobs_job'") == [(0,)]
+
+
+def test_it_takes_the_place_of_what_was_there_marked_as_restored(backup: Path, restore: Restore) -> None:
+    execute("CREATE DATABASE {}", NAME)
+    said = restore(backup)
+    (kept,) = databases() - {NAME}
+    assert (kept.startswith(f"{NAME}_before_"), kept in said) == (True, True)
+    with server.connected(NAME) as connection:
+        rows = server.rows(connection, "SELECT went_back_to, actor FROM pool_restoration")
+    assert [(moment.isoformat()[:19], actor) for moment, actor in rows] == [
+        (archive.read_manifest(backup)["taken_at"][:19], "operator:restored")
+    ]
+
+
+@pytest.mark.django_db
+def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
+    pool = factories.make_job_type().pool
+    factories.submit(factories.make_tenant(), pool.job_types.get())
+    assert "1 waiting or running jobs" in said("restored")
+    assert f"pool {pool.name}: closed until" in said("restored", status=True)
+    with pytest.raises(CommandError, match="--reason"):
+        call_command("restored", open=pool.name)
+    with pytest.raises(CommandError, match="no pool 'nobody'"):
+        call_command("restored", open="nobody", reason="why")
+    assert said("restored", open=pool.name, reason="their page shows no run") == "every pool is open\n"
+    with pytest.raises(CommandError, match="is open"):
+        call_command("restored", open=pool.name, reason="again")
+
+
+def said(*arguments: str, **options: Any) -> str:
+    out = io.StringIO()
+    call_command(*arguments, stdout=out, **options)
+    return out.getvalue()

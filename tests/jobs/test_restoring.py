@@ -1,0 +1,318 @@
+"""A database that went back: what was open is doubted, what waited is suspected, pools stay closed until that is over."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+
+from credits.models import Hold
+from jobs import asking, reopening, restoring, sweep, transitions
+from jobs.findings import Finding
+from jobs.flight import Flight
+from jobs.models import Attempt, Evidence, Job, LateCompletion
+from jobs.queries import restoring as queries
+from jobs.suspicion import Suspicion
+from pool.models import Pool, Resource, ResourceMove, Restoration
+from tests import factories
+from tests.db import RACE_SECONDS, execute, in_another_connection, let_time_pass, value, wait_until_blocked_by_us
+from tests.factories import HOLDER, attempt_of, session_of
+from tests.jobs.test_asking import DONE, accepted
+
+pytestmark = pytest.mark.django_db
+
+
+def restored(**terms: Any) -> restoring.Closed:
+    return restoring.restored(note="test", **terms)
+
+
+def decided(job: Job) -> str:
+    return Suspicion.objects.get(job=job).decided
+
+
+def over(pool: Pool) -> bool:
+    """The quarantine's time has passed."""
+    Pool.objects.filter(pk=pool.pk).update(quarantined_until=timezone.now())
+    return reopening.reopen(pool.pk)
+
+
+def test_a_closed_pool_takes_jobs_and_gives_no_session() -> None:
+    job_type = factories.make_job_type()
+    closed = restored()
+    assert [row["name"] for row in closed.pools] == [job_type.pool.name]
+    job = factories.submit(factories.make_tenant(), job_type)
+    assert transitions.assign(job.pool_id) == 0
+    sweep.sweep()
+    job.refresh_from_db()
+    assert (job.state, Attempt.objects.count()) == ("pending", 0)
+    assert over(job_type.pool)
+    assert transitions.assign(job.pool_id) == 1
+
+
+def test_a_closed_pool_whose_accounts_pay_gives_no_session_either() -> None:
+    job = factories.at("pending", factories.make_job_type(factories.make_tracked_pool(100)))
+    restored(nothing_lost=False)
+    assert transitions.assign(job.pool_id) == 0
+    sweep.sweep()
+    assert not Attempt.objects.exists()
+
+
+def test_a_session_that_is_made_in_a_closed_pool_is_given_to_nobody() -> None:
+    job = factories.at("pending")
+    restored()
+    pool = Pool.objects.get()
+    Resource.objects.create(pool=pool, account=pool.accounts.get(), number=2, accepting=False)
+    Resource.objects.filter(number=2).update(accepting=True)
+    pool.accounts.update(sessions=2)
+    assert transitions.assign(job.pool_id) == 0
+
+
+def test_the_longest_type_of_a_pool_says_how_long_it_stays_closed() -> None:
+    pool, other = factories.make_pool(), factories.make_pool()
+    for runtime_ms in (60_000, 600_000):
+        factories.make_job_type(pool, max_runtime_ms=runtime_ms)
+    before = timezone.now()
+    restored()
+    pool.refresh_from_db()
+    assert pool.quarantined_until is not None
+    assert timedelta(seconds=599) < pool.quarantined_until - before < timedelta(seconds=660)
+    assert reopening.reopen(other.pk), "nothing is ever sent from a pool without types"
+    assert not reopening.reopen(pool.pk)
+
+
+def test_who_knows_since_when_nothing_was_sent_waits_less() -> None:
+    pool = factories.make_job_type(max_runtime_ms=60_000).pool
+    restored(quiet_since=timezone.now() - timedelta(seconds=61))
+    sweep.sweep()
+    pool.refresh_from_db()
+    assert (pool.quarantined_at, pool.quarantined_until, pool.quarantine_note) == (None, None, "")
+
+
+def test_where_nothing_was_lost_pools_stay_open_and_what_was_open_is_found_out() -> None:
+    waiting, calling = factories.at("pending"), factories.at("processing")
+    restored(nothing_lost=True)
+    assert not queries.quarantined()
+    assert not Suspicion.objects.exists()
+    assert attempt_of(calling).verdict == "unknown"
+    assert transitions.assign(waiting.pool_id) == 1
+
+
+def test_a_call_under_way_is_doubted_and_its_late_worker_writes_nothing() -> None:
+    job = factories.at("assigned")
+    zombie = factories.dispatch(job)
+    restored()
+    attempt = attempt_of(job)
+    assert (attempt.verdict, attempt.error_code, attempt.lease_until) == ("unknown", "restored", None)
+    factories.learn(zombie, factories.SUCCESS)
+    job.refresh_from_db()
+    assert (job.state, attempt_of(job).phase, session_of(job).state) == ("processing", "calling", "busy")
+    assert Evidence.objects.filter(kind="answer", fence=zombie.fence).exists(), "what it learned is kept"
+    assert LateCompletion.objects.get().job_id == job.pk
+
+
+def test_an_attempt_that_was_not_sent_yet_is_taken_for_sent() -> None:
+    job = factories.at("assigned")
+    restored()
+    job.refresh_from_db()
+    attempt = attempt_of(job)
+    assert (job.state, attempt.phase, attempt.verdict) == ("processing", "calling", "unknown")
+    assert transitions.dispatch([job.pk], HOLDER) == [], "a worker of before sends nothing"
+    assert transitions.unassign([job.pk]) == 0
+    let_time_pass(61)
+    asking.verify([job.pk], HOLDER)
+    transitions.finish([job.pk])
+    job.refresh_from_db()
+    assert (job.state, job.error["code"]) == ("failed", "outcome_unknown")
+
+
+def test_fences_and_numbers_go_on_beyond_all_that_were_lost() -> None:
+    job, other = factories.at("processing"), factories.at("pending")
+    before = {resource.pk: resource.fence for resource in Resource.objects.all()}
+    newest, version = attempt_of(job).pk, other.version
+    restored()
+    for resource in Resource.objects.all():
+        assert resource.fence == before[resource.pk] + queries.JUMP
+    assert attempt_of(job).fence == session_of(job).fence
+    other.refresh_from_db()
+    assert other.version >= version + queries.VERSIONS
+    assert over(other.pool) is True
+    assert value("SELECT nextval(pg_get_serial_sequence('jobs_attempt', 'id'))") > newest + queries.JUMP
+    assert value("SELECT nextval('jobs_arrival')") > queries.JUMP
+
+
+def dispatched_and_lost(job: Job) -> Flight:
+    """What its worker has of a commit that the database knows nothing of any more."""
+    with transaction.atomic():
+        transitions.assign(job.pool_id)
+        flight = factories.dispatch(job)
+        transaction.set_rollback(True)
+    return flight
+
+
+def learned_and_committed(flight: Flight) -> None:
+    with transaction.atomic():
+        factories.learn(flight, factories.SUCCESS)
+        execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+def test_a_worker_whose_attempt_was_lost_meets_no_attempt_of_its_number() -> None:
+    job = factories.at("pending", factories.make_job_type(delivery="at_least_once"))
+    last = value("SELECT last_value FROM jobs_attempt_id_seq")
+    zombie = dispatched_and_lost(job)
+    execute("SELECT setval('jobs_attempt_id_seq', %s)", [last])
+    restored()
+    assert over(job.pool)
+    assert transitions.assign(job.pool_id) == 1
+    flight = factories.dispatch(job)
+    assert (flight.row["dispatch_key"], flight.attempt_id > zombie.attempt_id) == (zombie.row["dispatch_key"], True)
+    assert flight.fence > zombie.fence
+    with pytest.raises(IntegrityError):
+        learned_and_committed(zombie)
+    assert (attempt_of(job).phase, Evidence.objects.count(), LateCompletion.objects.count()) == ("calling", 0, 0)
+
+
+def test_accepted_work_is_asked_for_at_once_and_ends_as_ever() -> None:
+    job = accepted()
+    restored()
+    (flight,) = asking.verify([job.pk], HOLDER)
+    assert flight.action == "poll"
+    factories.learn(flight, DONE)
+    transitions.finish([job.pk])
+    job.refresh_from_db()
+    assert (job.state, job.charged, Hold.objects.get(job_id=job.pk, attempt=0).status) == (
+        "completed",
+        3_000_000,
+        "captured",
+    )
+
+
+def test_nobody_can_tell_of_a_waiting_job_so_it_fails_and_costs_nothing() -> None:
+    job = factories.at("pending")
+    restored()
+    assert over(job.pool)
+    job.refresh_from_db()
+    assert (job.state, job.error["code"], decided(job)) == ("failed", "outcome_unknown", "nobody_knows")
+    assert factories.money(job.tenant)[1] == 0
+    assert (
+        value("SELECT cause FROM jobs_jobmove WHERE subject_id = %s ORDER BY id DESC LIMIT 1", [job.pk]) == "restored"
+    )
+
+
+def test_a_waiting_job_that_may_run_twice_runs() -> None:
+    job = factories.at("pending", factories.make_job_type(delivery="at_least_once"))
+    restored()
+    assert over(job.pool)
+    assert decided(job) == "may_repeat"
+    assert transitions.assign(job.pool_id) == 1
+
+
+@pytest.mark.parametrize(("accounts", "word"), [(1, "same_key"), (2, "nobody_knows")])
+def test_the_only_account_of_a_pool_knows_the_key_again(accounts: int, word: str) -> None:
+    job = factories.at("pending", factories.make_job_type(factories.make_pool(accounts=accounts), idempotent=True))
+    restored()
+    assert over(job.pool)
+    assert decided(job) == word
+    assert transitions.assign(job.pool_id) == int(word == "same_key")
+
+
+def test_a_job_whose_time_had_not_come_was_not_sent() -> None:
+    job_type = factories.make_job_type()
+    job = factories.submit(factories.make_tenant(), job_type, run_at=timezone.now() + timedelta(hours=1))
+    backing_off = factories.at("backing_off", factories.make_job_type(retry={"first_ms": 3_600_000}))
+    Job.objects.filter(pk=backing_off.pk).update(due_at=timezone.now() + timedelta(minutes=1))
+    restored()
+    assert not Suspicion.objects.exists()
+    assert over(job.pool)
+    job.refresh_from_db()
+    assert job.state == "pending"
+
+
+def test_a_pool_stays_closed_while_a_call_of_before_is_found_out() -> None:
+    job = factories.at("processing")
+    restored()
+    assert not over(job.pool)
+    assert [row["undecided"] for row in queries.quarantined()] == [1]
+    let_time_pass(61)
+    asking.verify([job.pk], HOLDER)
+    transitions.finish([job.pk])
+    assert reopening.reopen(job.pool_id)
+    assert decided(job) == "ended"
+
+
+def test_a_pool_does_not_stay_closed_for_ever() -> None:
+    job = factories.at("processing")
+    restored()
+    Pool.objects.update(quarantined_until=timezone.now() - timedelta(seconds=reopening.PATIENCE_SECONDS))
+    assert reopening.reopen(job.pool_id)
+    job.refresh_from_db()
+    assert (job.state, decided(job)) == ("processing", "nobody_knows"), "it is found out as any other"
+
+
+@pytest.mark.parametrize(
+    ("repeat", "state", "word"), [(True, "pending", "operator"), (False, "failed", "nobody_knows")]
+)
+def test_an_operator_who_knows_opens_a_pool(repeat: bool, state: str, word: str) -> None:
+    job = factories.at("pending")
+    restored()
+    assert reopening.open_by_operator(job.pool, "they showed me", repeat=repeat)
+    job.refresh_from_db()
+    assert (job.state, decided(job)) == (state, word)
+    assert not reopening.open_by_operator(job.pool, "again", repeat=repeat)
+
+
+def test_a_second_restore_suspects_again() -> None:
+    job = factories.at("pending", factories.make_job_type(delivery="at_least_once"))
+    restored()
+    assert over(job.pool)
+    restored(went_back_to=timezone.now())
+    assert decided(job) == ""
+    assert Restoration.objects.count() == 2
+
+
+def test_a_second_call_of_restored_closes_no_pool_earlier() -> None:
+    pool = factories.make_job_type().pool
+    restored()
+    pool.refresh_from_db()
+    first = pool.quarantined_until
+    restored(quiet_since=timezone.now() - timedelta(hours=1))
+    pool.refresh_from_db()
+    assert pool.quarantined_until == first
+    assert not ResourceMove.objects.exclude(from_state="").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_that_came_first_but_waited_gives_no_session() -> None:
+    """Prepared, and asked for before the quarantine was committed: it finds it all the same."""
+    job, other = factories.at("pending"), factories.at("pending")
+    prepared, closing = threading.Event(), threading.Event()
+
+    def claim() -> int:
+        transitions.assign(other.pool_id)
+        prepared.set()
+        closing.wait(RACE_SECONDS)
+        return transitions.assign(job.pool_id)
+
+    claimed = in_another_connection(claim)
+    assert prepared.wait(RACE_SECONDS)
+    with transaction.atomic():
+        restored()
+        closing.set()
+        wait_until_blocked_by_us()
+    assert claimed.result(RACE_SECONDS) == 0
+    assert not Attempt.objects.filter(job=job).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_intent_that_is_committed_first_is_doubted() -> None:
+    job = factories.at("assigned")
+    with transaction.atomic():
+        (flight,) = transitions.dispatch([job.pk], HOLDER)
+        closing = in_another_connection(restored)
+        wait_until_blocked_by_us()
+    assert closing.result(RACE_SECONDS).attempts == 1
+    assert attempt_of(job).verdict == "unknown"
+    transitions.learn([Finding.of_answer(flight, factories.SUCCESS)])
+    assert attempt_of(job).phase == "calling"
+    connection.close()

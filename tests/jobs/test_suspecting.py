@@ -1,0 +1,198 @@
+"""After a restore upstreams are asked for the keys that waiting jobs might have had: what they know is taken up."""
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.utils import timezone
+
+from jobs import asking, reopening, restoring, suspecting, transitions
+from jobs.models import Attempt, Job
+from jobs.suspicion import Suspicion
+from pool import transitions as sessions
+from pool.models import Pool, Resource, UpstreamAccount
+from tests import factories
+from tests.db import let_time_pass, value
+from tests.factories import HOLDER, attempt_of
+
+pytestmark = pytest.mark.django_db
+
+
+class Keys(ThreadingHTTPServer):
+    """An upstream that only answers to `find`: `known` are (credential, key); `status` is said of what is not known."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.known: dict[tuple[str, str], str] = {}
+        self.status = 404
+        self.asked: list[tuple[str, str]] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Keys
+
+    def do_GET(self) -> None:
+        key = parse_qs(urlsplit(self.path).query)["key"][0]
+        asked = (self.headers["Authorization"].removeprefix("Bearer "), key)
+        self.server.asked.append(asked)
+        state = self.server.known.get(asked)
+        body = json.dumps({"id": f"task-of-{key}", "status": state, "units": 3} if state else {}).encode()
+        self.send_response(200 if state else self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def keys() -> Iterator[Keys]:
+    server = Keys()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+FIND = {
+    "path": "'/find?key=' + dispatch_key",
+    "after": "1s",
+    "missing": "response.status == 404",
+    "reference": "response.body.id",
+    "running": "response.body.status == 'running'",
+    "success": "response.body.status == 'done'",
+    "units": "response.body.units",
+}
+
+
+def waiting(keys: Keys, accounts: int = 2, **fields: Any) -> Job:
+    """A job that waits in a pool of this upstream, when the database went back a minute ago."""
+    headers = {"Authorization": "'Bearer ' + account.credential"}
+    upstream = {"base_url": f"http://127.0.0.1:{keys.server_port}", "headers": headers}
+    pool = factories.make_pool(accounts=accounts, upstream=upstream, **fields)
+    declared = {"mode": "poll", "submit": {"path": "'/tasks'"}, "poll": {**FIND, "path": "'/x'"}, "find": FIND}
+    job = factories.at("pending", factories.make_job_type(pool, upstream=declared))
+    restoring.restored(note="test")
+    Suspicion.objects.update(since=timezone.now() - timedelta(minutes=1))
+    return job
+
+
+def key(job: Job, number: int) -> str:
+    return f"job.{job.pk}.a{number}"
+
+
+def decided(job: Job) -> str:
+    return Suspicion.objects.get(job=job).decided
+
+
+def over(pool: Pool) -> bool:
+    Pool.objects.filter(pk=pool.pk).update(quarantined_until=timezone.now())
+    return reopening.reopen(pool.pk)
+
+
+def test_a_job_that_no_account_knows_by_any_name_was_not_sent(keys: Keys) -> None:
+    job = waiting(keys)
+    assert suspecting.inquire() == 1
+    assert sorted(keys.asked) == sorted(
+        (f"sim-acct-{account:03}", key(job, number)) for account in (1, 2) for number in (1, 2, 3)
+    )
+    assert decided(job) == "never_sent"
+    assert over(job.pool)
+    assert transitions.assign(job.pool_id) == 1
+
+
+def test_what_an_account_knows_is_taken_up_there_under_its_name(keys: Keys) -> None:
+    job = waiting(keys)
+    keys.known["sim-acct-002", key(job, 2)] = "done"
+    assert suspecting.inquire() == 1
+    job.refresh_from_db()
+    attempt = attempt_of(job)
+    assert (job.state, job.attempts, attempt.dispatch_key, attempt.account.name) == (
+        "processing",
+        2,
+        key(job, 2),
+        "acct-002",
+    )
+    first = Attempt.objects.get(job=job, number=1)
+    assert (first.verdict, first.error_code, first.finished_at is not None) == ("not_executed", "restored", True)
+    let_time_pass(2)
+    (found,) = asking.verify([job.pk], HOLDER)
+    assert found.action in ("find", "poll")
+    factories.learn(found, factories.SUCCESS)
+    transitions.finish([job.pk])
+    job.refresh_from_db()
+    assert (job.state, job.charged, decided(job)) == ("completed", 3_000_000, "found")
+    assert over(job.pool)
+
+
+def test_the_first_of_several_names_is_taken_up_and_the_others_stay_their_own(keys: Keys) -> None:
+    job = waiting(keys, accounts=1)
+    keys.known["sim-acct-001", key(job, 1)] = keys.known["sim-acct-001", key(job, 3)] = "running"
+    suspecting.inquire()
+    assert attempt_of(job).dispatch_key == key(job, 1)
+
+
+def test_what_a_tracked_account_has_begun_is_set_aside_of_it(keys: Keys) -> None:
+    job = waiting(keys, accounts=1, tracks_credits=True)
+    account = UpstreamAccount.objects.get()
+    assert not account.tracked_since
+    keys.known["sim-acct-001", key(job, 1)] = "running"
+    assert suspecting.inquire() == 1
+    assert value("SELECT count(*) FROM credits_hold WHERE attempt > 0") == 0, "it is not tracked yet"
+
+
+def test_a_busy_account_is_taken_up_when_it_has_a_session(keys: Keys) -> None:
+    job = waiting(keys, accounts=1)
+    keys.known["sim-acct-001", key(job, 1)] = "running"
+    sessions.disable([Resource.objects.get().pk], "test")
+    assert suspecting.inquire() == 0
+    assert decided(job) == ""
+    assert not over(job.pool)
+
+
+@pytest.mark.parametrize("status", [500, 401, 429])
+def test_an_upstream_that_does_not_say_is_asked_again(keys: Keys, status: int) -> None:
+    job = waiting(keys, accounts=1)
+    keys.status = status
+    assert suspecting.inquire() == 0
+    assert (decided(job), suspecting.inquire(), over(job.pool)) == ("", 0, False)
+    row = Suspicion.objects.get(job=job)
+    assert row.asks_failed == 1
+    assert row.look_at > timezone.now() + timedelta(seconds=5)
+    keys.status = 404
+    Suspicion.objects.update(look_at=timezone.now())
+    assert suspecting.inquire() == 1
+    assert over(job.pool)
+
+
+def test_what_cannot_be_asked_for_an_hour_fails(keys: Keys) -> None:
+    job = waiting(keys, accounts=1)
+    keys.status = 500
+    suspecting.inquire()
+    Pool.objects.update(quarantined_until=timezone.now() - timedelta(seconds=reopening.PATIENCE_SECONDS))
+    assert reopening.reopen(job.pool_id)
+    job.refresh_from_db()
+    assert (job.state, job.error["code"], decided(job)) == ("failed", "outcome_unknown", "nobody_knows")
+
+
+def test_a_key_that_may_still_be_on_its_way_is_not_asked_for_yet(keys: Keys) -> None:
+    job = waiting(keys)
+    Suspicion.objects.update(since=timezone.now())
+    assert suspecting.inquire() == 0
+    assert (keys.asked, decided(job)) == ([], "")
+
+
+def test_a_cancelled_job_is_not_asked_for(keys: Keys) -> None:
+    job = waiting(keys)
+    transitions.cancel(job.pk)
+    assert suspecting.inquire() == 1
+    assert (keys.asked, decided(job)) == ([], "ended")
