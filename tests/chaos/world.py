@@ -225,11 +225,8 @@ class World:
         self.berths.pop(name).stop()
 
     def _kill(self, name: str) -> None:
-        """At the end nobody has to wait for work in flight: with its `up` all processes of a group end."""
         if (berth := self.berths.pop(name, None)) is not None:
-            berth.process.kill()
-            berth.process.wait()
-            berth.log.close()
+            berth.kill()
 
     def _folder(self, name: str) -> Path:
         folder = self.home / name

@@ -111,6 +111,13 @@ class Running:
         self.log.close()
         return code
 
+    def kill(self) -> None:
+        """Nobody waits for work in flight: with its `up`, all processes end at once."""
+        self._commands.stop()
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
 
 @contextmanager
 def simulator(*arguments: str) -> Iterator[str]:
