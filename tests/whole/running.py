@@ -16,7 +16,7 @@ import yaml
 
 from tests.whole.commands import PROJECT, Commands
 
-START_SECONDS = 120
+START_SECONDS = 240
 WAIT_SECONDS = 60
 
 
@@ -36,8 +36,12 @@ class Running:
         self.process = subprocess.Popen(
             command, cwd=self.project, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT
         )
-        wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
-        assert self.process.poll() is None, (home / "up.log").read_text()
+        try:
+            wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
+            assert self.process.poll() is None, (home / "up.log").read_text()
+        except BaseException:
+            self.process.kill()  # and with it all that it started: nobody else knows of it yet
+            raise
 
     @property
     def run(self) -> dict[str, Any]:
@@ -114,6 +118,13 @@ class Running:
         code = self.process.wait(60)
         self.log.close()
         return code
+
+    def kill(self) -> None:
+        """Nobody waits for work in flight: with its `up`, all processes end at once."""
+        self._commands.stop()
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
 
 
 @contextmanager
