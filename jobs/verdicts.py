@@ -35,6 +35,7 @@ UNREADABLE = "credential"  # the error code where a stored credential cannot be 
 TOLD: Mapping[str, str] = {
     "result_unavailable": "the work was done, but its result could not be fetched from where the upstream left it",
     "mapping_error": "the call could not be made of this job, or its answer could not be read",
+    "adapter_missing": "the call could not be made where the job was taken up",
 }
 NEVER_SENT = ("worker_stopped", "lease_lost")  # given up on our side before anything was sent: not the job's try
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from django.conf import settings
 
 from broker_project.supervisor import roles
 
@@ -93,6 +94,13 @@ def test_the_image_holds_every_package_of_the_application_and_no_tests() -> None
     assert ignore[1] == "*", "nothing goes in unless it is named"
     assert let_in & {*wanted, "tests"} == {*wanted} - {"bench"}
     assert {name for name in let_in if not (PROJECT / name).exists()} == set()
+
+
+def test_what_a_pooler_drops_of_a_connection_is_told_to_be_given_to_the_role() -> None:
+    bounds = re.findall(r"-c (\w+)=(\w+)", settings.DATABASES["default"]["OPTIONS"]["options"])
+    page = (PROJECT / "docs" / "deployment.md").read_text()
+    assert bounds
+    assert [f"ALTER ROLE berth SET {name} = '{value}';" in page for name, value in bounds] == [True] * len(bounds)
 
 
 def supervised() -> Iterable[roles.Role]:

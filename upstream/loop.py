@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 import uvloop
@@ -197,7 +198,9 @@ class CallLoop(Generic[K]):
             try:
                 self._adapters[name] = adapter(name)
             except UnknownAdapterError as error:
-                return not_sent(str(error), call, entry.repeat or entry.action != "submit")
+                # Neither the job's fault nor the account's: another process may have it, or a newer version.
+                unsent = not_sent(str(error), call, entry.repeat or entry.action != "submit")
+                return replace(unsent, error_class="", error_code="adapter_missing")
         return await ask(self._adapters[name], entry.action, call, entry.repeat)
 
     def _cancel(self, entry: _InFlight, why: str) -> None:

@@ -56,6 +56,7 @@ REPEATS = {"delivery": "at_least_once"}
         # Not executed: again while tries are left.
         ({"verdict": "not_executed", "error_class": "transient", "error_code": "connect"}, "retry", "connect"),
         ({"verdict": "not_executed", "error_class": "auth"}, "retry", "not_executed"),
+        ({"verdict": "not_executed", "error_class": "", "error_code": "adapter_missing"}, "retry", "adapter_missing"),
         # Executed, and failed: again only where a second execution is allowed.
         ({"verdict": "failed", "error_code": "nsfw"}, "fail", "nsfw"),
         ({"verdict": "failed", "error_code": "nsfw", **REPEATS}, "retry", "nsfw"),

@@ -22,8 +22,8 @@ from tests.whole.running import Running, ended, simulator, wait_for
 from tests.whole.test_stories import config, credentials
 
 SESSIONS, PROGRAMS = 2, 8  # so that most jobs wait for a session, and start some time after their submit
-LATENCY = "50ms"
 AROUND_SECONDS, STEP_SECONDS = 0.05, 0.005
+SHORTEST_SECONDS, LONGEST_JOB_SECONDS, GROWTH = 0.05, 2.0, 1.25
 NAME = "cancelled around its start"
 LONGEST_SECONDS = 60
 
@@ -38,9 +38,28 @@ class Cancelled:
     at: float
 
 
+class Meeting:
+    """When to cancel (`start`, seconds after the submit's answer), so that as many come before the start as after it.
+
+    Where jobs start sooner than a cancel can come, they take longer, so that others wait for them.
+    """
+
+    def __init__(self) -> None:
+        self.start, self.job_seconds = AROUND_SECONDS, SHORTEST_SECONDS
+
+    def was(self, *, early: bool) -> None:
+        if early:
+            self.start += STEP_SECONDS
+            self.job_seconds = max(SHORTEST_SECONDS, self.job_seconds / GROWTH)
+        elif self.start > 0:
+            self.start = max(0.0, self.start - STEP_SECONDS)
+        else:
+            self.job_seconds = min(LONGEST_JOB_SECONDS, self.job_seconds * GROWTH)
+
+
 def race(berth: Running, rounds: int, seed: int) -> Counter[str]:
     """So many jobs, cancelled at random times around their start; how many cancels said what."""
-    with simulator("--accounts", str(SESSIONS), "--latency", LATENCY) as url:
+    with simulator("--accounts", str(SESSIONS)) as url:
         tenants: dict[str, Any] = {NAME: {"credits": 2 * rounds}}
         berth.apply(config(NAME, url, SESSIONS, tenants), **credentials(SESSIONS))
         with berth.client(NAME) as client:
@@ -56,15 +75,15 @@ def race(berth: Running, rounds: int, seed: int) -> Counter[str]:
 
 
 def _submit_and_cancel(client: httpx.Client, rounds: int, dice: random.Random) -> Sequence[Cancelled]:
-    start = AROUND_SECONDS  # seconds after the submit's answer: where as many cancels come before it as after it
+    meeting = Meeting()
 
     def one(offset: float) -> Cancelled:
-        nonlocal start
-        job_id = str(client.post("/v1/jobs", json={"type": NAME, "payload": {}}).json()["id"])
-        time.sleep(max(0.0, start + offset))
+        body = {"type": NAME, "payload": {"seconds": meeting.job_seconds}}
+        job_id = str(client.post("/v1/jobs", json=body).json()["id"])
+        time.sleep(max(0.0, meeting.start + offset))
         answer = client.post(f"/v1/jobs/{job_id}/cancel")
         state = answer.json()["state"]
-        start = max(0.0, start + (STEP_SECONDS if state == "cancelled" else -STEP_SECONDS))
+        meeting.was(early=state == "cancelled")
         return Cancelled(job_id, state, answer.status_code, time.time())
 
     with ThreadPoolExecutor(PROGRAMS) as programs:

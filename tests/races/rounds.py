@@ -46,7 +46,7 @@ class Tally:
 
     def idle(self) -> list[str]:
         """Sides that won too seldom for a race."""
-        return [side for side, wins in self.won.items() if wins < max(1, self.rounds * LEAST_SHARE)]
+        return [side for side, wins in self.won.items() if wins < max(1, int(self.rounds * LEAST_SHARE))]
 
 
 class Starts:

@@ -249,7 +249,8 @@ def test_an_adapter_that_does_not_exist_is_an_outcome(provider: Provider, ledger
     loop.start(1, call)
     loop.drain(5)
     found = ledger.outcomes[1]
-    assert (found.over, found.verdict, found.error_code) == (True, "not_executed", "mapping_error")
+    assert (found.over, found.verdict, found.error_code) == (True, "not_executed", "adapter_missing")
+    assert found.error_class == "", "a fault of this process alone"
 
 
 def test_a_storage_that_hangs_or_fails_holds_up_no_other_outcome(
