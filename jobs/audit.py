@@ -7,6 +7,7 @@ no rule.
 
 from jobs.audit_of_files import RULES as OF_FILES
 from jobs.audit_of_recovery import RULES as OF_RECOVERY
+from jobs.audit_of_restores import RULES as OF_RESTORES
 from jobs.states import ACCEPTED, CALLING, INTENDED, JOB, NOT_EXECUTED
 from jobs.states import PROVEN_SQL as PROVEN
 from jobs.states import TERMINAL_SQL as TERMINAL
@@ -40,14 +41,6 @@ SESSIONS = {
                CASE a.phase WHEN '{INTENDED}' THEN 'reserved' ELSE 'busy' END AS expected
         FROM jobs_attempt a JOIN pool_resource r ON r.id = a.resource_id
         WHERE a.ended_at IS NULL AND r.state <> CASE a.phase WHEN '{INTENDED}' THEN 'reserved' ELSE 'busy' END
-    """,
-    # What the upstream says that it has is taken up; nothing else begins before what was lost is over.
-    "P2.quarantined_pool_begins_nothing": """
-        SELECT 'attempt ' || a.id AS subject, 'opened at ' || a.opened_at AS found,
-               'none since the pool was closed at ' || p.quarantined_at AS expected
-        FROM pool_pool p JOIN pool_resource r ON r.pool_id = p.id JOIN jobs_attempt a ON a.resource_id = r.id
-        WHERE p.quarantined_at IS NOT NULL AND a.opened_at > p.quarantined_at AND a.error_code <> 'restored'
-          AND NOT EXISTS (SELECT FROM jobs_suspicion s WHERE s.attempt_id = a.id)
     """,
     "P2.attempt_counts_against_its_sessions_account": """
         SELECT 'attempt ' || a.id AS subject, a.account_id AS found, r.account_id AS expected
@@ -283,6 +276,7 @@ RULES: dict[str, str] = {
     **MONEY,
     **TENANTS_AND_EVENTS,
     **OF_FILES,
+    **OF_RESTORES,
     **OF_RECOVERY,
     "P8.each_run_after_the_first_is_a_replay": """
         SELECT 'job ' || j.id AS subject, 1 + coalesce(m.replays, 0) || ' begun' AS found, 'run ' || j.run AS expected

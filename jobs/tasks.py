@@ -1,6 +1,5 @@
 """The Celery tasks: each performs one transition for a set of rows. Messages carry ids and nothing else."""
 
-from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from celery import shared_task
@@ -12,7 +11,6 @@ from pool import transitions as sessions
 from statemachine.crashpoints import crashpoint
 
 MOST_ROUNDS, WALLETS_OF_A_ROUND = 50, 200  # of expiring credits; what is left comes a minute later
-LEFT_PAUSE = timedelta(milliseconds=50)
 
 
 @shared_task(name="jobs.assign")
@@ -20,9 +18,8 @@ def assign(pool_id: int) -> None:
     wakes.awake("assign", (pool_id,))
     if transitions.assign(pool_id) == transitions.BATCH:
         wakes.wake("assign", (pool_id,), coalesce=True)
-    elif claim.is_left(pool_id):
-        # Passed by in a race: a moment later it is over. Whatever else it is does not go round at full speed.
-        wakes.wake("assign", (pool_id,), due=datetime.now(UTC) + LEFT_PAUSE, coalesce=True)
+    elif due := claim.look_again_at(pool_id):
+        wakes.wake("assign", (pool_id,), due=due, coalesce=True)
 
 
 @shared_task(name="jobs.promote")

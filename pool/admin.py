@@ -1,6 +1,7 @@
 """Pools, accounts and sessions in the admin, to look at and to find. Sealed credentials are never shown."""
 
 from collections import Counter
+from datetime import datetime
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -16,12 +17,17 @@ MOST_OF_REASON = 80  # characters
 
 @admin.register(Pool)
 class PoolAdmin(ReadOnlyAdmin):
-    list_display = ["name", "order", "window", "cooldown_ms", "accepting", "closed_until", "created_at"]
+    list_display = ["name", "order", "window", "cooldown_ms", "accepting", "closed", "created_at"]
     list_filter = [states_filter("order", Pool.Order.values), "accepting"]
     search_fields = ["name"]
     readonly_fields = ["closed_until"]
     main_fields = ["name", "order", "window", "cooldown_ms", "accepting", "closed_until"]
     ordering = ["name"]
+
+    @admin.display(description="closed until")
+    def closed(self, pool: Pool) -> datetime | None:
+        """In few words, for the list."""
+        return pool.quarantined_until
 
     @admin.display(description="closed since a restore")
     def closed_until(self, pool: Pool) -> str:

@@ -40,8 +40,9 @@ def pytest_unconfigure() -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where processes share the tests (`-n 3 --dist loadgroup`), a file stays whole, and those that wait most begin."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 

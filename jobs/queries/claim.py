@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 from jobs.queries.line import WAITS, WINDOW
 from jobs.states import INTENDED, JOB
@@ -11,6 +12,9 @@ from statemachine.sql import Row, fetch
 
 # A literal in the SQL: `LIMIT (parameter or subquery)` is planned for 10 % of the table.
 BATCH = 10
+LEFT_PAUSE = (
+    "interval '50 milliseconds'"  # a race is over by then, and whatever else it is does not go round at full speed
+)
 
 # Sessions of the least recently used account go first. Both sides skip what others have locked, so the claim never waits.
 # The session's own word of a quarantine is read on the row that is locked, the pool's is also true of sessions made since.
@@ -101,21 +105,22 @@ def take(pool_id: int, pairs: Sequence[Row], lease_seconds: float) -> list[Row]:
     return fetch(_CLAIM_GIVEN, {**terms, "pairs": json.dumps(pairs, default=str)})
 
 
-def is_left(pool_id: int) -> bool:
-    """Whether a session is free and a job has its turn; asked after a claim: another at the same time may have passed them by.
+def look_again_at(pool_id: int) -> datetime | None:
+    """A moment from now, where a session is free and a job has its turn although a claim was just made.
 
-    A claim locks a batch on each side and may need fewer; who comes meanwhile skips them and finds nothing. Not asked where
+    A claim locks a batch on each side and may need fewer; who comes meanwhile skips them and finds nothing. None where
     accounts have a balance: there a free session may be of no use for the jobs that wait.
     """
     rows = fetch(
-        f"""SELECT FROM pool_pool p WHERE p.id = %s AND p.accepting AND p.quarantined_at IS NULL AND NOT p.tracks_credits
+        f"""SELECT clock_timestamp() + {LEFT_PAUSE} AS at FROM pool_pool p
+            WHERE p.id = %s AND p.accepting AND p.quarantined_at IS NULL AND NOT p.tracks_credits
             AND EXISTS (SELECT FROM pool_resource r WHERE r.pool_id = p.id AND r.state IN {RESOURCE.guard("reserve")}
                         AND r.accepting AND NOT r.quarantined)
             AND EXISTS (SELECT FROM jobs_job j WHERE j.pool_id = p.id AND j.state IN {JOB.guard("assign")}
                         AND j.turn IS NOT NULL)""",
         [pool_id],
     )
-    return bool(rows)
+    return rows[0]["at"] if rows else None
 
 
 def with_free_sessions(pool_ids: Sequence[int]) -> list[int]:

@@ -15,8 +15,8 @@ VERSIONS = 1_000_000  # the same for the versions of one row
 TOLD_DAYS = 30  # so long every answer of the API tells of a restore
 MOST = 200  # suspicions looked at in one round
 
-# In the lock order. EXCLUSIVE lets readers be and makes every writer wait. A prepared claim that waits here has its snapshot
-# already; it finds the quarantine on the session that it locks.
+# In the lock order. EXCLUSIVE lets readers be and makes every writer wait. Whenever a claim that waits here took its snapshot,
+# it reads the quarantine on the session that it locks.
 _ALONE = "LOCK TABLE jobs_job, jobs_attempt, pool_resource, pool_pool IN EXCLUSIVE MODE"
 _TIME = "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)"
 

@@ -88,6 +88,10 @@ BREACHES = {
         INSERT INTO jobs_jobmove (subject_id, from_state, to_state, cause, actor)
         SELECT {FAILED}, 'failed', 'pending', 'replay', 'redrive:7' FROM generate_series(1, 2)""",
     "P4.idempotency_key_once": "UPDATE jobs_job SET tenant_id = (SELECT min(id) FROM tenants_tenant), idempotency_key = 'k'",
+    "P4.suspected_job_waits_in_a_closed_pool": """
+        INSERT INTO jobs_suspicion (job_id, pool_id, asks_failed, decided)
+        SELECT id, pool_id, 0, '' FROM jobs_job WHERE state = 'pending' LIMIT 1
+    """,
     "P4.dispatch_key_once": "UPDATE jobs_attempt SET dispatch_key = 'same'",
     "P4.attempts_are_numbered_without_gaps": "UPDATE jobs_attempt SET number = number + 1",
     "P4.work_that_was_taken_was_executed": """

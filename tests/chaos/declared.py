@@ -8,7 +8,7 @@ from tests.verdicts.declared import AUTHORIZATION, CANCEL, SAYS
 ACCOUNTS: Final = 3  # of each pool
 SESSIONS: Final = 2  # of each account
 LATENCY: Final = "uniform:150ms:350ms"
-UNASKABLE: Final = ("once", "told")  # nobody can be asked what became of a lost answer
+UNASKABLE: Final = ("once", "told", "points late", "points unknown")  # nobody can be asked what became of a lost answer
 PATIENCE: Final = "3s"
 # Those of the strict upstream, which executes a key again when it is sent again, and those of the one that deduplicates.
 UPSTREAMS: Final[Mapping[str, tuple[str, ...]]] = {"upstream": ("swift", "asked", "told"), "strict": ("once",)}

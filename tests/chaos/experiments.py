@@ -10,11 +10,14 @@ from tests.chaos.world import World
 
 @dataclass(frozen=True)
 class Experiment:
-    """`act` does something to the world and returns when that is over; what it leaves behind, `World.calm` takes away."""
+    """`act` does something to the world and returns when that is over; what it leaves behind, `World.calm` takes away.
+
+    Where it concerns one group of workers alone, those of others let its sessions go meanwhile: `spares_others`.
+    """
 
     name: str
     act: Callable[[World], None]
-    least_groups: int = 1  # of workers
+    spares_others: bool = False
 
     def run(self, world: World) -> None:
         self.act(world)

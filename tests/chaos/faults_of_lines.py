@@ -19,6 +19,7 @@ LINES: Final = {
     "workers and Redis": ("workers-redis",),
     "workers and upstreams": ("workers-upstream", "workers-strict"),
 }
+_OF_ONE_GROUP: Final = ("workers and Postgres", "workers and Redis")  # others have lines of their own
 _BOTH: Final = ("there", "back")
 NONE: Final[Mapping[str, float]] = MappingProxyType({})
 # What is done, for how many seconds, in which directions, with which measures.
@@ -66,6 +67,7 @@ EXPERIMENTS: Final = [
         Experiment(
             f"{place}: {what}",
             partial(fail, names=names, kind=kind, lasts=lasts, directions=directions, measures=measures),
+            place in _OF_ONE_GROUP,
         )
         for place, names in LINES.items()
         for what, (kind, lasts, directions, measures) in _KINDS.items()
@@ -81,6 +83,7 @@ EXPERIMENTS: Final = [
                 directions=("back",),
                 measures={"bytes": count},
             ),
+            place in _OF_ONE_GROUP,
         )
         for place, counts in _CUT_AFTER.items()
         for count in counts

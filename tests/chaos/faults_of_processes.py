@@ -66,14 +66,17 @@ def shift_clock(world: World, *, name: str, seconds: int) -> None:
 
 
 EXPERIMENTS: Final = [
-    *(Experiment(f"{role}: killed", partial(kill, roles=(role,))) for role in ROLES),
-    Experiment("all workers killed at once", partial(kill, roles=ROLES[len(WEB) :])),
+    *(Experiment(f"{role}: killed", partial(kill, roles=(role,)), spares_others=True) for role in ROLES),
+    Experiment("all workers killed at once", partial(kill, roles=ROLES[len(WEB) :]), spares_others=True),
     Experiment("everything killed at once", partial(kill, roles=ROLES)),
     *(
         Experiment(f"{role}: killed each second", partial(kill_each_second, role=role))
         for role in ("web/web", "workers/worker-upstream")
     ),
-    *(Experiment(f"{role}: stopped for longer than its lease", partial(awake_too_late, role=role)) for role in ROLES),
+    *(
+        Experiment(f"{role}: stopped for longer than its lease", partial(awake_too_late, role=role), spares_others=True)
+        for role in ROLES
+    ),
     Experiment("Redis emptied while the upstream worker is killed", empty_redis_and_kill),
     Experiment("all processes restarted one by one", roll),
     Experiment("two beats", double_beats),

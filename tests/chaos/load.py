@@ -111,6 +111,7 @@ class Load:
         self._url, self._keys, self._path, self.rate, self._seed = url, keys, log, rate, seed
         self._log: Log | None = None
         self.programs: list[Program] = []
+        self._made = 0  # also of earlier times: each has dice of its own
 
     def begin(self, types: Sequence[str] = TYPES) -> None:
         """From now on, until `end`."""
@@ -122,7 +123,8 @@ class Load:
                 client = httpx.Client(
                     base_url=self._url, headers={"Authorization": f"Bearer {key}"}, timeout=ANSWER_SECONDS
                 )
-                dice = random.Random(f"{self._seed} {tenant} {number} {len(self.programs)}")
+                dice = random.Random(f"{self._seed} {tenant} {number} {self._made}")
+                self._made += 1
                 self.programs.append(Program(self._log, tenant, client, types=types, every=every, dice=dice))
         for program in self.programs:
             if not program.ident:

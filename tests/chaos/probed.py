@@ -9,7 +9,7 @@ from tests.verdicts.declared import AUTHORIZATION, SAYS
 TENANT: Final = "prober"
 QUEUE: Final = "queuer"  # which may run one job at a time
 ACCOUNTS: Final = {"points": ("points-1", "points-2"), "points paid": ("points-paid",)}
-SESSIONS: Final = 4
+SESSIONS: Final = 8
 CREDITS: Final = 1_000  # of the account that pays
 WAY = {**SYNC, "idempotent": True}
 REPEATABLE = {"delivery": "at_least_once", "max_runtime": "8s"}
@@ -31,7 +31,7 @@ TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
         },
     },
     # Nobody can be asked what came of it: an operator decides.
-    "points unknown": {"max_runtime": "20s", "upstream": {"submit": SYNC}},
+    "points unknown": {"max_runtime": "6s", "upstream": {"submit": SYNC}},
 }
 
 

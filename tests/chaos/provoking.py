@@ -16,6 +16,7 @@ from tests.chaos.world import World
 from tests.linking import Linking
 
 ANSWER_SECONDS: Final = 6.0
+KILL_SECONDS: Final = 8.0  # between two kills: who was killed has come back, and what it left was seen to
 LARGE: Final = "x" * 300_000  # more than a row holds
 _CHANGES = itertools.count(2)
 
@@ -28,7 +29,7 @@ class Prober:
         self.linking = Linking()
         self._log = Log(world.client_log)
         self._keys = itertools.count(1)
-        self._last: dict[str, float] = {}
+        self._killed = 0.0
         self._declare()
         issued = world.web.manage("issue_key", TENANT, QUEUE).stdout.strip().splitlines()[-2:]
         keys = dict(line.split() for line in issued)
@@ -50,7 +51,7 @@ class Prober:
         if job:
             self._request("replay", {"job": job}, f"/v1/jobs/{job}/replay")
 
-    def until(self, job: str, *states: str, seconds: float = 4.0) -> str:
+    def until(self, job: str, *states: str, seconds: float = 8.0) -> str:
         """The job, once it is in one of the states; empty when that takes too long."""
         end = time.monotonic() + seconds
         while job and time.monotonic() < end:
@@ -86,13 +87,14 @@ class Prober:
         config["pools"][f"points pool {number}"] = {"upstream": {"base_url": "http://127.0.0.1:9"}, "accounts": {}}
         return self._apply(config)
 
-    def send(self, role: str, number: signal.Signals, each_seconds: float = 6.0) -> None:
-        """A signal to this role of each group, not more often than so."""
-        if time.monotonic() - self._last.get(role, 0.0) < each_seconds:
-            return
-        self._last[role] = time.monotonic()
+    def may_kill_again(self) -> bool:
+        return time.monotonic() - self._killed > KILL_SECONDS
+
+    def kill(self, role: str) -> None:
+        """This role of each group of workers."""
+        self._killed = time.monotonic()
         for name in [name for name in self.world.berths if role in self.world.berths[name].pids()]:
-            self.world.send(f"{name}/{role}", number)
+            self.world.send(f"{name}/{role}", signal.SIGKILL)
 
     def close(self) -> None:
         for client in self._clients.values():

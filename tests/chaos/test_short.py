@@ -1,7 +1,6 @@
 """The sharpest faults, one upon the other under load, in a single world: the short form of `make chaos`."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.chaos.judging import Outcome, drained, judge
 from tests.chaos.watch import steady, watched
 from tests.chaos.world import LEASE_SECONDS, World
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("chaos")]
 
 SECONDS = 2.0
 ANSWERS = ("client-web", "workers-upstream", "workers-strict")
@@ -32,14 +31,13 @@ SHARPEST = [
 ]
 
 
-def test_the_sharpest_faults_lose_double_and_leak_nothing(tmp_path: Path) -> None:
-    tmp_path.parent.chmod(0o711)  # the database may run as another user, who must pass
-    with World(tmp_path) as world:
-        world.load.begin()
-        before = steady(world)
-        with watched(world) as sessions:
-            for experiment in SHARPEST:
-                experiment.run(world)
-            judge(world, sessions, outcome := Outcome("all of them"), before)
-        assert outcome.violations == []
-        assert drained(world).violations == []
+def test_the_sharpest_faults_lose_double_and_leak_nothing(chaos: World) -> None:
+    chaos.load.begin()
+    before = steady(chaos)
+    with watched(chaos) as sessions:
+        for experiment in SHARPEST:
+            experiment.run(chaos)
+        sessions.begin_anew()
+        judge(chaos, sessions, outcome := Outcome("all of them"), before)
+    assert outcome.violations == []
+    assert drained(chaos).violations == []

@@ -53,6 +53,7 @@ def run(home: Path, seed: int) -> Outcome:
                 world.proxies[name].close()
             for name in ("web", "workers"):
                 world.stop_group(name)
+            sessions.begin_anew()
             judge(world, sessions, outcome, before)
         end = drained(world)
         outcome.jobs = end.jobs

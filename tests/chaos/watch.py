@@ -18,15 +18,18 @@ LOOK_SECONDS: Final = 0.5
 RECOVERY_SECONDS: Final = 30.0
 BACK_SHARE: Final = 0.95
 SUBMITTED_SHARE: Final = 0.9
+LEAST_SUBMITTED_SHARE: Final = 0.75
 # Beside the lease and one sweep: what the work itself takes (an answer, a poll's pause and another sweep under way), and
 # how long this look takes on a busy machine.
 GRACE_SECONDS: Final = 2.5
 UNUSABLE_SECONDS: Final = LEASE_SECONDS + SWEEP_SECONDS + GRACE_SECONDS
 
 _DONE = """
-SELECT count(*) AS n FROM jobs_job j JOIN tenants_tenant t ON t.id = j.tenant_id
-WHERE j.state IN ('completed', 'cancelled') AND t.name <> %s
-AND j.finished_at > clock_timestamp() - make_interval(secs => %s)"""
+SELECT count(*) FILTER (WHERE j.state IN ('completed', 'cancelled') AND j.finished_at > since) AS done,
+       count(*) FILTER (WHERE j.created_at > since) AS submitted
+FROM jobs_job j JOIN tenants_tenant t ON t.id = j.tenant_id,
+     LATERAL (SELECT clock_timestamp() - make_interval(secs => %s) AS since) w
+WHERE t.name <> %s AND (j.finished_at > since OR j.created_at > since)"""
 _TAKEN = """
 SELECT r.id AS resource, r.state, r.reason, a.id AS attempt, coalesce(a.dispatch_key, '') AS key, a.sendings, a.phase,
        a.verdict, a.sendings > j.max_attempts AS given_up, t.name AS type, t.max_runtime_ms / 1000.0 AS max_runtime,
@@ -46,7 +49,7 @@ class Spell:
 
 
 class Sessions(threading.Thread):
-    """Looks twice a second, from `start` to `stop`; a spell counts from the end of a fault on."""
+    """Looks twice a second, from `start` to `stop`."""
 
     def __init__(self, world: World) -> None:
         super().__init__(name="sessions", daemon=True)
@@ -56,10 +59,11 @@ class Sessions(threading.Thread):
         self._over = threading.Event()
         self._lock = threading.Lock()
 
-    def forget(self) -> None:
-        """What is taken now counts from now on."""
+    def begin_anew(self) -> None:
+        """What is taken now counts from now on, and nothing was too long."""
         with self._lock:
             self._spells.clear()
+            self.unusable = []
 
     def stop(self) -> None:
         self._over.set()
@@ -78,7 +82,8 @@ class Sessions(threading.Thread):
                 rows = self.world.rows(_TAKEN)
                 running |= self._running()  # what began or ended between the two looks
             except (psycopg2.Error, httpx.HTTPError):
-                self.forget()  # nobody can say what was in between
+                with self._lock:
+                    self._spells.clear()  # nobody can say what was in between
                 continue
             with self._lock:
                 self._note(rows, running)
@@ -107,32 +112,39 @@ def _waits_out(row: dict[str, Any]) -> bool:
     return not askable and row["called"] is not None and row["called"] < float(row["max_runtime"]) + UNUSABLE_SECONDS
 
 
-def done(world: World, seconds: float = WINDOW_SECONDS) -> int | None:
-    """Jobs of tenants that can pay that came to their end in the last seconds; None when nobody can say."""
+def done(world: World) -> tuple[int, int]:
+    """Jobs of tenants that can pay: how many came to a good end in the last window, and how many were submitted in it."""
     try:
-        return int(world.rows(_DONE, POOR, seconds)[0]["n"])
+        row = world.rows(_DONE, WINDOW_SECONDS, POOR)[0]
     except psycopg2.Error:
-        return None
+        return 0, 0
+    return int(row["done"]), int(row["submitted"])
 
 
 def steady(world: World, seconds: float = RECOVERY_SECONDS) -> float:
     """Waits until as much is done as is submitted, or as this machine can; the least jobs a second of two windows."""
     end = time.monotonic() + seconds
-    windows = [0]
-    while time.monotonic() < end and windows[-1] < SUBMITTED_SHARE * world.load.rate * WINDOW_SECONDS:
+    jobs = 0
+    while time.monotonic() < end and jobs < SUBMITTED_SHARE * world.load.rate * WINDOW_SECONDS:
         time.sleep(LOOK_SECONDS)
-        windows.append(done(world) or 0)
+        jobs, _ = done(world)
     time.sleep(WINDOW_SECONDS / 2)
-    least = min(windows[-1], done(world) or 0)
-    assert least, "nothing is done at all"
-    return min(least / WINDOW_SECONDS, world.load.rate)
+    jobs = min(jobs, done(world)[0])
+    assert jobs, "nothing is done at all"
+    return min(jobs / WINDOW_SECONDS, world.load.rate)
 
 
 def recovered_after(world: World, before: float) -> float | None:
-    """Seconds from now to the first window in which as much is done as before; None when there is none in time."""
-    began = time.monotonic()
+    """Seconds from now to the first window in which as much is done as before; None when there is none in time.
+
+    All that was submitted is as much, too: where the programs have fewer turns at the processors than before, they submit
+    less, and nobody can do more. But far less than before is no recovery, since then it is web that holds them up.
+    """
+    began, wanted = time.monotonic(), before * WINDOW_SECONDS
     while (now := time.monotonic()) < began + RECOVERY_SECONDS + WINDOW_SECONDS:
-        if now >= began + WINDOW_SECONDS and (done(world) or 0) >= BACK_SHARE * before * WINDOW_SECONDS:
+        jobs, submitted = done(world)
+        enough = min(wanted, max(submitted, LEAST_SUBMITTED_SHARE * wanted))
+        if now >= began + WINDOW_SECONDS and jobs >= BACK_SHARE * enough:
             return now - began - WINDOW_SECONDS
         time.sleep(LOOK_SECONDS / 2)
     return None

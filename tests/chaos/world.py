@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from datetime import datetime
@@ -34,7 +34,6 @@ LEASE_SECONDS: Final = 3.0
 SWEEP_SECONDS: Final = 1.0
 LONGEST_RESTART_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 120.0
-BACK_SECONDS: Final = 60.0
 RATE: Final = 10.0  # submits a second, under a third of what the sessions can do
 WEB: Final = ("web", "live", "beat")
 WORKERS: Final = ("worker-assign", "worker-transitions", "worker-upstream")
@@ -141,9 +140,9 @@ class World:
             os.kill(pid, number)
         return int(pid)
 
-    def await_callers(self) -> None:
-        """Until a process that makes calls works: while there is none, a session cannot be found free."""
-        wait_for(lambda: any(self._works(name, "worker-upstream") for name in self.berths), BACK_SECONDS)
+    def has_callers(self) -> bool:
+        """Whether any process that makes calls is at work."""
+        return any(self._works(name, "worker-upstream") for name in list(self.berths))
 
     def _works(self, name: str, role: str) -> bool:
         """Whether the present process of a worker has come to its work; one that stands still does not count."""
@@ -208,6 +207,10 @@ class World:
         ):
             cursor.execute(sql, values or None)
             return [dict(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def at_end(self, close: Callable[[], object]) -> None:
+        """Called when the world ends, before its processes do."""
+        self._ending.callback(close)
 
     def stop(self) -> None:
         if hasattr(self, "load"):

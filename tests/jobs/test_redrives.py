@@ -171,7 +171,7 @@ def test_the_sweep_drives_it_to_its_end() -> None:
 
 
 def test_a_rare_code_among_many_letters_is_found_a_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read and does not fit is passed, so each question is as long as a page."""
+    """What was read and does not fit is passed, each question is as long as a page, and each sweep has its time."""
     job_type = factories.make_job_type()
     fail(job_type, 5)
     rare = fail(job_type, 1, outcome=FAILURE)[0]
@@ -179,10 +179,12 @@ def test_a_rare_code_among_many_letters_is_found_a_page_at_a_time(monkeypatch: p
     monkeypatch.setattr(dead_letters, "_NEXT", page)
     monkeypatch.setattr(dead_letters, "MOST_READ", 2)
     redrive = begin(code="nsfw")
-    assert redrives.drive(redrive.pk) == 0
+    with monkeypatch.context() as hurried:
+        hurried.setattr(redrives, "LONGEST_SECONDS", 0.0)
+        assert redrives.drive(redrive.pk) == 0
     redrive.refresh_from_db()
     assert (redrive.state, redrive.seen_at is not None) == ("running", True)
-    drive_to_its_end(redrive)
+    assert redrives.drive(redrive.pk) == 1, "all other pages at once"
     assert replays(redrive) == [rare.pk]
 
 
@@ -212,6 +214,39 @@ def test_a_filter_names_what_there_is() -> None:
     ]:
         with pytest.raises(NoSuchFilter, match=why):
             Filter.of_words(said)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_that_dies_between_a_replay_and_its_count_repeats_and_loses_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs = fail(factories.make_job_type(), 3)
+    redrive = begin()
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_terms: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dead_letters, "replayed", die)
+        with pytest.raises(Killed):
+            redrives.drive(redrive.pk)
+    assert Job.objects.filter(DEAD_LETTER).count() == 3, "the replay went with its count"
+    drive_to_its_end(redrive)
+    assert (redrive.replayed, replays(redrive)) == (3, [job.pk for job in jobs])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_somebody_holds_is_passed_and_told() -> None:
+    held, goes = fail(factories.make_job_type(), 2)
+    redrive = begin()
+    with transaction.atomic():
+        db.execute("SELECT 1 FROM jobs_job WHERE id = %s FOR UPDATE", [held.pk])
+        assert in_another_connection(lambda: redrives.drive(redrive.pk)).result(RACE_SECONDS) <= 1
+    drive_to_its_end(redrive)
+    assert (replays(redrive), redrive.reasons) == ([goes.pk], {"somebody else held it": 1})
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,21 +1,23 @@
 """A database that went back: what was open is doubted, what waited is suspected, pools stay closed until that is over."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from credits.models import Hold
 from jobs import asking, reopening, restoring, sweep, transitions
 from jobs.findings import Finding
+from jobs.flight import Flight
 from jobs.models import Attempt, Evidence, Job, LateCompletion
 from jobs.queries import restoring as queries
 from jobs.suspicion import Suspicion
 from pool.models import Pool, Resource, ResourceMove, Restoration
 from tests import factories
-from tests.db import RACE_SECONDS, in_another_connection, let_time_pass, value, wait_until_blocked_by_us
+from tests.db import RACE_SECONDS, execute, in_another_connection, let_time_pass, value, wait_until_blocked_by_us
 from tests.factories import HOLDER, attempt_of, session_of
 from tests.jobs.test_asking import DONE, accepted
 
@@ -140,6 +142,37 @@ def test_fences_and_numbers_go_on_beyond_all_that_were_lost() -> None:
     assert value("SELECT nextval('jobs_arrival')") > queries.JUMP
 
 
+def dispatched_and_lost(job: Job) -> Flight:
+    """What its worker has of a commit that the database knows nothing of any more."""
+    with transaction.atomic():
+        transitions.assign(job.pool_id)
+        flight = factories.dispatch(job)
+        transaction.set_rollback(True)
+    return flight
+
+
+def learned_and_committed(flight: Flight) -> None:
+    with transaction.atomic():
+        factories.learn(flight, factories.SUCCESS)
+        execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+def test_a_worker_whose_attempt_was_lost_meets_no_attempt_of_its_number() -> None:
+    job = factories.at("pending", factories.make_job_type(delivery="at_least_once"))
+    last = value("SELECT last_value FROM jobs_attempt_id_seq")
+    zombie = dispatched_and_lost(job)
+    execute("SELECT setval('jobs_attempt_id_seq', %s)", [last])
+    restored()
+    assert over(job.pool)
+    assert transitions.assign(job.pool_id) == 1
+    flight = factories.dispatch(job)
+    assert (flight.row["dispatch_key"], flight.attempt_id > zombie.attempt_id) == (zombie.row["dispatch_key"], True)
+    assert flight.fence > zombie.fence
+    with pytest.raises(IntegrityError):
+        learned_and_committed(zombie)
+    assert (attempt_of(job).phase, Evidence.objects.count(), LateCompletion.objects.count()) == ("calling", 0, 0)
+
+
 def test_accepted_work_is_asked_for_at_once_and_ends_as_ever() -> None:
     job = accepted()
     restored()
@@ -251,15 +284,24 @@ def test_a_second_call_of_restored_closes_no_pool_earlier() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_claim_that_came_first_but_waited_gives_no_session() -> None:
-    """It has its snapshot, from before; it finds the quarantine on the session that it locks."""
-    job = factories.at("pending")
-    transitions.assign(factories.make_pool().pk)
+    """Prepared, and asked for before the quarantine was committed: it finds it all the same."""
+    job, other = factories.at("pending"), factories.at("pending")
+    prepared, closing = threading.Event(), threading.Event()
+
+    def claim() -> int:
+        transitions.assign(other.pool_id)
+        prepared.set()
+        closing.wait(RACE_SECONDS)
+        return transitions.assign(job.pool_id)
+
+    claimed = in_another_connection(claim)
+    assert prepared.wait(RACE_SECONDS)
     with transaction.atomic():
         restored()
-        claim = in_another_connection(lambda: transitions.assign(job.pool_id))
+        closing.set()
         wait_until_blocked_by_us()
-    assert claim.result(RACE_SECONDS) == 0
-    assert not Attempt.objects.exists()
+    assert claimed.result(RACE_SECONDS) == 0
+    assert not Attempt.objects.filter(job=job).exists()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ def test_dead_letters_of_one_code_run_again_until_it_is_stopped(operator: Operat
     operator.log_in()
     operator.choose("Dead letters")
     operator.sees("bad_prompt")
-    operator.looks("dead-letters")
+    operator.looks("dead-letters-all")
     operator.page.goto(f"{operator.page.url}&code=nsfw&since=1h")
     assert operator.page.get_by_text("bad_prompt").locator("visible=true").count() == 0
     operator.looks("dead-letters-narrowed")
