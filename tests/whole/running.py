@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,8 @@ class Running:
     def kill(self) -> None:
         """As a power cut would end `up` and all that it started."""
         for pid in (self.process.pid, *self.pids().values()):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.log.close()
         self._commands.stop()
@@ -118,13 +119,6 @@ class Running:
         code = self.process.wait(60)
         self.log.close()
         return code
-
-    def kill(self) -> None:
-        """Nobody waits for work in flight: with its `up`, all processes end at once."""
-        self._commands.stop()
-        self.process.kill()
-        self.process.wait()
-        self.log.close()
 
 
 @contextmanager
