@@ -16,7 +16,7 @@ import yaml
 
 from tests.whole.commands import PROJECT, Commands
 
-START_SECONDS = 120
+START_SECONDS = 240
 WAIT_SECONDS = 60
 
 
@@ -36,8 +36,12 @@ class Running:
         self.process = subprocess.Popen(
             command, cwd=self.project, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT
         )
-        wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
-        assert self.process.poll() is None, (home / "up.log").read_text()
+        try:
+            wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
+            assert self.process.poll() is None, (home / "up.log").read_text()
+        except BaseException:
+            self.process.kill()  # and with it all that it started: nobody else knows of it yet
+            raise
 
     @property
     def run(self) -> dict[str, Any]:
@@ -99,6 +103,14 @@ class Running:
         rules = json.loads(self.manage("audit", "--json").stdout)["rules"]
         return {name: rule["rows"] for name, rule in rules.items() if rule["count"]}
 
+    def kill(self) -> None:
+        """As a power cut would end `up` and all that it started."""
+        for pid in (self.process.pid, *self.pids().values()):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+        self._commands.stop()
+
     def stop(self) -> int:
         """As Ctrl-C would; its exit code."""
         self._commands.stop()
@@ -106,6 +118,13 @@ class Running:
         code = self.process.wait(60)
         self.log.close()
         return code
+
+    def kill(self) -> None:
+        """Nobody waits for work in flight: with its `up`, all processes end at once."""
+        self._commands.stop()
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
 
 
 @contextmanager
