@@ -47,6 +47,7 @@ def install(cursor: Any, database: str) -> None:
         cursor.execute(statement)
     cursor.execute(f"ALTER DATABASE {database} SET search_path = simulated, pg_catalog, public")
     cursor.execute(f"ALTER DATABASE {database} SET deadlock_timeout = '10ms'")
+    cursor.execute(f"ALTER DATABASE {database} SET jit = off")
 
 
 def set_to(cursor: Any, us: int) -> None:

@@ -177,6 +177,7 @@ def _fail(draw: random.Random, plan: Plan) -> None:
         plan.crashes, plan.crash = draw.choice([1, 2, 5]), draw.choice([0.003, 0.01, 0.03])
     if draw.random() < 0.4:
         plan.pauses = draw.choice([1, 3, 6])
+        plan.unavailable = max(plan.unavailable, 0.1)  # a refusal that is read too late speaks of another sending
     if draw.random() < 0.2:
         plan.outages = draw.choice([1, 2])
     plan.long = draw.choice([0.0, 0.1, 0.4])
