@@ -26,6 +26,8 @@ def make() -> None:
     settings.DATABASE_POOL_SIZE = CONNECTIONS
     settings.DATABASES["default"]["NAME"] = connection.settings_dict["NAME"] = name
     call_command("migrate", verbosity=0)
+    # Time limits are of real time, see `clock`.
+    settings.DATABASES["default"]["OPTIONS"]["options"] = "-c plan_cache_mode=force_generic_plan"
     with connection.cursor() as cursor:
         clock.install(cursor, name)
     connections.close_all()

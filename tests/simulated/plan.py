@@ -107,6 +107,7 @@ class Plan:
     long: float = 0.0
     alike: bool = False  # what begins together ends together
     slow_steps: float = 0.0
+    crowds: bool = False  # several may wait for one lock: whom the server then lets on first, no seed decides
 
 
 def of_seed(seed: int) -> Plan:
@@ -124,6 +125,7 @@ def of_seed(seed: int) -> Plan:
     plan.alike = draw.random() < 0.4
     if not calm:
         _fail(draw, plan)
+    plan.crowds = draw.random() < 0.1
     return plan
 
 

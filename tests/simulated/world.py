@@ -43,6 +43,7 @@ class World:
             module.time = self.clock  # type: ignore[attr-defined]
         self.scheduler = Scheduler(plan.seed, crew, self.clock, cursor)
         self.scheduler.step_seconds = self._step_seconds
+        self.scheduler.one_waits = not plan.crowds
         self.random = self.scheduler.random
         random.seed(plan.seed)  # the product's own jitter
         uuid_utils.compat.uuid7 = self._new_id  # type: ignore[assignment]
