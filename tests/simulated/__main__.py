@@ -79,7 +79,8 @@ def _side_by_side(seeds: str, count: int) -> int:
 
 
 def _sow(runner: Any, names: list[str], most: int) -> int:
-    from tests.simulated.bugs import BUGS, FOUND_BY, sown
+    from tests.simulated.bugs import BUGS, sown
+    from tests.simulated.regressions import FOUND_BY
 
     missed = 0
     for name in names or BUGS:

@@ -19,23 +19,6 @@ from pool import transitions as sessions
 from statemachine.machine import Machine, Moved
 from upstream import http, loop, mapping
 
-# The first seed that finds each; where it does not any more, others are tried.
-FOUND_BY = {
-    "fence removed": 6,
-    "session freed at time-out": 14,
-    "sweep without state check": 11,
-    "publish before commit": 5,
-    "flag cleared late": 245,
-    "count before lock": 237,
-    "max_runtime ignored": 14,
-    "sent before commit": 5,
-    "sent again": 0,
-    "state not checked": 11,
-    "over with the worker": 0,
-    "late end overwrites": 107,
-    "crashes not counted": 10,
-}
-
 Patch = Callable[[Any, str, Any], None]
 
 

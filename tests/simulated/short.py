@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from tests.simulated import regressions
-from tests.simulated.bugs import FOUND_BY, sown
+from tests.simulated.bugs import sown
 from tests.simulated.runner import Runner
 
 SEEDS = range(40)
@@ -19,7 +19,7 @@ def short(runner: Runner) -> dict[str, Any]:
     bugs = {}
     for name in BUGS:
         with sown(name):
-            each = runner.one(FOUND_BY[name])
+            each = runner.one(regressions.FOUND_BY[name])
         bugs[name] = each.what if each else ""
     # Once among others, once by itself, as whoever looks at it runs it.
     found += [f"seed {each.seed}: {each.what}" for each in runner.run([*regressions.SEEDS, TWICE])]
