@@ -107,6 +107,7 @@ class Plan:
     long: float = 0.0
     alike: bool = False  # what begins together ends together
     slow_steps: float = 0.0
+    stalls: int = 0  # for longer than a lease, between the intent and its call
     crowds: bool = False  # several may wait for one lock: whom the server then lets on first, no seed decides
 
 
@@ -126,6 +127,7 @@ def of_seed(seed: int) -> Plan:
     if not calm:
         _fail(draw, plan)
     plan.crowds = draw.random() < 0.1
+    plan.stalls = 0 if calm or draw.random() < 0.85 else 2
     return plan
 
 

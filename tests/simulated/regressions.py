@@ -12,7 +12,7 @@ FOUND_BY = {
     "flag cleared late": 245,
     "count before lock": 237,
     "max_runtime ignored": 14,
-    "sent before commit": 5,
+    "sent before commit": 20,
     "sent again": 0,
     "state not checked": 11,
     "over with the worker": 0,

@@ -7,7 +7,7 @@ from tests.simulated import regressions
 from tests.simulated.bugs import sown
 from tests.simulated.runner import Runner
 
-SEEDS = range(40)
+SEEDS = range(24)
 BUGS = ("fence removed", "session freed at time-out", "publish before commit")
 TWICE = 12
 
