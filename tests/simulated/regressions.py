@@ -18,4 +18,9 @@ FOUND_BY = {
     "over with the worker": 0,
     "late end overwrites": 107,
     "crashes not counted": 10,
+    "self-fencing removed": 20,
+    "evidence fenced": 107,
+    "cancelled while it runs": 11,
+    "released when asked": 11,
+    "retry releases": 0,
 }
