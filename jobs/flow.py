@@ -13,7 +13,7 @@ from django.dispatch import receiver
 
 from credits import reviews as holds
 from jobs import redis_hints, wakes
-from jobs.queries import affording, claim, dead_letters, line, missed, restoring
+from jobs.queries import affording, claim, dead_letters, line, missed, suspicions
 from jobs.signals import (
     attempt_doubted,
     attempt_ended,
@@ -25,7 +25,7 @@ from jobs.signals import (
 )
 from jobs.states import JOB
 from jobs.transitions import REVIEW_SECONDS
-from pool.queries import health
+from pool.queries import health, quarantine
 from pool.signals import resource_moved
 from statemachine.crashpoints import crashpoint
 from statemachine.machine import Moved
@@ -107,8 +107,7 @@ FLOW = (
     Step("expire", (), _jobs, lambda: _set(missed.jobs_to_expire())),
     Step("release", ("resource cool",), _resources, lambda: _set(missed.resources_to_release()), at="available_at"),
     Step("replace_probes", (), _pools, lambda: [(pool_id,) for pool_id in health.without_probe()]),
-    Step("inquire", (), _jobs, lambda: [()] if restoring.any_due() else [], needs_calls=True),
-    Step("reopen", (), _pools, lambda: [(pool_id,) for pool_id in restoring.over()]),
+    Step("reopen", (), _pools, lambda: [(pool_id,) for pool_id in quarantine.over()]),
     Step("come_due", ("job retry",), _jobs, lambda: _set(missed.jobs_come_due()), at="due_at"),
     Step("afford", (), _jobs, lambda: _set(affording.affordable_again())),
     Step(
@@ -132,6 +131,8 @@ FLOW = (
         coalesce=True,
     ),
     Step("dispatch", ("job assign",), _jobs, lambda: _set(missed.jobs_to_dispatch()), needs_calls=True),
+    # The last that needs calls: it asks for seconds, and nothing is to wait for it.
+    Step("inquire", (), _jobs, lambda: [()] if suspicions.any_due() else [], needs_calls=True),
     Step("book_late", ("completion late",), _jobs, lambda: _set(missed.late_completions())),
     Step("review", (), _jobs, lambda: [()] if holds.are_due(REVIEW_SECONDS + STRIDE_SECONDS) else []),
     Step("redrive", (), _jobs, lambda: [(redrive_id,) for redrive_id in dead_letters.due()]),

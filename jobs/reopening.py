@@ -1,20 +1,23 @@
 """The end of a pool's quarantine after a restore: by its time and when nothing is undecided, or by an operator's word."""
 
 import logging
+import math
 
 from django.db import transaction
 
-from jobs import closing
+from jobs import closing, suspecting
+from jobs.models import Suspicion
+from jobs.queries import endings, suspicions
 from jobs.queries import restoring as queries
 from jobs.restoring import CODE
-from jobs.suspecting import untellable
-from jobs.suspicion import Suspicion
 from pool.models import Pool
+from pool.queries import quarantine
 from statemachine.actors import current_actor
 from statemachine.crashpoints import crashpoint
+from statemachine.patience import patient
 
 MESSAGE = "commits were lost by a restore: it may have been sent before, and nobody can tell"
-PATIENCE_SECONDS = 3_600.0  # beyond the quarantine: so long a pool stays closed for what cannot be asked
+PATIENCE_SECONDS = 3_600.0  # beyond the quarantine: so long a pool stays closed for what was asked in vain
 
 logger = logging.getLogger(__name__)
 
@@ -22,15 +25,16 @@ logger = logging.getLogger(__name__)
 def reopen(pool_id: int, *, force: bool = False) -> bool:
     """PENDING → FAILED for jobs of which nobody can tell whether they ran, when the quarantine is over; then the pool opens.
 
-    `force`: what could still be asked is not waited for. Locks jobs, then balances, batch by batch, then sessions
-    and the pool; a second caller finds the jobs ended, or the pool open.
+    One batch of jobs, and the next sweep goes on; `force`: all of them, and what could still be asked is not waited for.
+    Locks jobs, their suspicions, then balances, then in another transaction sessions and the pool; a second caller finds the
+    jobs decided, or the pool open. False when it stays closed.
     """
-    impatient = force or queries.patience_is_over(pool_id, PATIENCE_SECONDS)
-    while job_ids := untellable(pool_id, impatient):
-        with transaction.atomic():
-            closing.give_up("expire", job_ids, code="outcome_unknown", message=MESSAGE, cause=CODE)
-            crashpoint("reopen.given_up")
-            queries.decide(Suspicion.Decided.NOBODY_KNOWS, job_ids)
+    if not force and not quarantine.is_over(pool_id):  # another restore came since somebody looked
+        return False
+    over = force or quarantine.is_over(pool_id, PATIENCE_SECONDS)
+    in_vain = (0 if force else suspecting.IN_VAIN) if over else math.inf
+    while _decide_some(pool_id, in_vain) and force:
+        pass
     crashpoint("reopen.decided")
     with transaction.atomic():
         opened = queries.open_pool(pool_id)
@@ -40,12 +44,32 @@ def reopen(pool_id: int, *, force: bool = False) -> bool:
 
 
 def open_by_operator(pool: Pool, reason: str, *, repeat: bool) -> bool:
-    """An operator knows that nothing runs there. `repeat`: and that suspected jobs did not run; else they are found out no
-    further, and fail where nobody can tell. False when the pool is open already. Locks as `reopen`.
+    """Opens a pool of which an operator knows that nothing of before runs there; False when it is open, or stays closed.
+
+    `repeat`: and that suspected jobs did not run, or may run twice; else those that wait are asked for no further, and fail
+    where nobody can tell. Locks the pool's row, then the suspicions by id, so that whoever sees the quarantine ended sees
+    the jobs decided; then as `reopen`. A second caller waits at the pool.
     """
-    if not queries.end_quarantine_now(pool.pk, reason):
-        return False
+    with patient(), transaction.atomic():
+        queries.take_time()
+        if not quarantine.end_now(pool.pk, reason):
+            return False
+        crashpoint("reopen.ended")
+        if repeat:
+            suspicions.decide_all(Suspicion.Decided.OPERATOR, pool.pk)
     logger.warning("pool %s is opened by %s: %s", pool.name, current_actor(), reason)
-    while repeat and (rows := queries.undecided(pool.pk)):
-        queries.decide(Suspicion.Decided.OPERATOR, [row["job_id"] for row in rows])
     return reopen(pool.pk, force=True)
+
+
+def _decide_some(pool_id: int, in_vain: float) -> int:
+    """How many jobs were decided about, or tried; 0 when nothing is left that can be decided now."""
+    decided = suspecting.decide_unasked(pool_id, in_vain)
+    if job_ids := suspecting.untellable(pool_id, in_vain):
+        with transaction.atomic():
+            endings.lock(job_ids)
+            # Since we asked, an operator may have said that they did not run.
+            given_up = suspicions.still_undecided(job_ids)
+            closing.give_up("expire", given_up, code="outcome_unknown", message=MESSAGE, cause=CODE)
+            crashpoint("reopen.given_up")
+            suspicions.decide(Suspicion.Decided.NOBODY_KNOWS, given_up)
+    return decided + len(job_ids)

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from jobs.findings import Finding
 from jobs.flight import Flight
-from jobs.queries import attempts, flights
+from jobs.intents import intend
+from jobs.queries import attempts, flights, suspicions
 from jobs.queries import restoring as queries
-from jobs.states import CALLING, INTENDED, JOB
+from jobs.states import ACCEPTED, CALLING, INTENDED
 from pool.models import Restoration
-from pool.states import RESOURCE
 from statemachine.actors import current_actor
 from statemachine.crashpoints import crashpoint
+from statemachine.patience import patient
 from statemachine.sql import Row, tell
 from upstream.calls import Outcome
 
@@ -37,10 +37,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Closed:
-    """What `restored` did: pools with the time until which each is closed, attempts doubted, jobs suspected."""
+    """What `restored` did: pools with the time until which each is closed, attempts whose outcome is doubted, accepted ones
+    that are asked for at once, jobs suspected.
+    """
 
     pools: Sequence[Row]
-    attempts: int
+    doubted: int
+    accepted: int
     suspected: int
 
 
@@ -49,29 +52,37 @@ def restored(
 ) -> Closed:
     """Nothing that was known before this database went back is trusted any more; one transaction.
 
-    Fences, ids and job versions jump, so that nobody of before can write and no number means two things. Open attempts are
-    doubted, those that were not sent yet too. Unless `nothing_lost`, pools are closed and jobs suspected. `quiet_since`:
-    nothing was sent to an upstream after that; None: until now. Locks the tables of jobs, attempts, sessions and pools
-    against other writers; a second caller waits, and closes the pools anew.
+    Fences, ids and job versions jump, so that nobody of before can write and no number means two things; calls under way
+    are doubted, accepted work is asked for at once. Unless `nothing_lost`, attempts that were not sent yet are taken for
+    sent, pools closed, jobs suspected, and the API tells of it. `quiet_since`: nothing was sent to an upstream after that;
+    None: until now. Locks the tables of jobs, attempts, sessions and pools, in this order, against other writers; a second
+    caller waits, and closes the pools anew. A writer that holds a session and comes for a job may be waiting for us as we
+    for it: Postgres then ends one of the two, and `restored` can be run again.
     """
-    with transaction.atomic():
+    with patient(), transaction.atomic():
         tell(CODE)
+        queries.take_time()
         queries.be_alone()
         now = queries.now()
         quiet = min(quiet_since or now, now)
         found = queries.jump(quiet)
+        by_phase = {phase: [row for row in found if row["phase"] == phase] for phase in (INTENDED, CALLING, ACCEPTED)}
         crashpoint("restored.jumped")
-        suspected = 0 if nothing_lost else queries.suspect()
-        crashpoint("restored.suspected")
-        _doubt_sent(flights.opened([row["id"] for row in found if row["phase"] == CALLING]))
-        take_for_sent([row["job_id"] for row in found if row["phase"] == INTENDED])
-        pools = [] if nothing_lost else queries.close_pools(quiet, note)
-        crashpoint("restored.closed")
-        Restoration.objects.create(at=now, went_back_to=went_back_to, note=note, actor=current_actor())
+        _doubt_sent(flights.opened([row["id"] for row in by_phase[CALLING]]))
+        doubted, suspected, pools = len(by_phase[CALLING]), 0, []
+        if not nothing_lost:
+            suspected = suspicions.suspect()
+            crashpoint("restored.suspected")
+            doubted += len(take_for_sent([row["job_id"] for row in by_phase[INTENDED]]))
+            pools = queries.close_pools(quiet, note)
+            crashpoint("restored.closed")
+            Restoration.objects.create(at=now, went_back_to=went_back_to, note=note, actor=current_actor())
+    closed = Closed(pools, doubted, len(by_phase[ACCEPTED]), suspected)
     logger.warning(
-        "restored: %d pools closed, %d attempts doubted, %d jobs suspected", len(pools), len(found), suspected
+        "restored by %s: %d pools closed, %d attempts doubted, %d asked for at once, %d jobs suspected; %s",
+        *(current_actor(), len(pools), closed.doubted, closed.accepted, suspected, note),
     )
-    return Closed(pools, len(found), suspected)
+    return closed
 
 
 def take_for_sent(job_ids: Sequence[UUID]) -> list[int]:
@@ -79,16 +90,9 @@ def take_for_sent(job_ids: Sequence[UUID]) -> list[int]:
 
     Within the caller's transaction; locks jobs, attempts, sessions. A second caller finds the jobs processing.
     """
-    moved = JOB.take(
-        "dispatch",
-        [{"id": job_id} for job_id in job_ids],
-        columns={"started_at": "COALESCE(t.started_at, clock_timestamp())"},
-        cause=CODE,
-    )
-    begun = attempts.begin([job.id for job in moved], "", settings.LEASE_SECONDS)
-    RESOURCE.take("use", [{"id": a["resource_id"], "fence": a["fence"]} for a in begun], match=["fence"], cause=CODE)
-    _doubt_sent(flights.opened([attempt["id"] for attempt in begun]))
-    return [attempt["id"] for attempt in begun]
+    attempt_ids = intend(job_ids, "", CODE)
+    _doubt_sent(flights.opened(attempt_ids))
+    return attempt_ids
 
 
 def _doubt_sent(open_flights: Sequence[Flight]) -> None:

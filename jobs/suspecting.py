@@ -4,10 +4,9 @@ Asked for is each dispatch key that a job might have had, at every account of it
 sent. What an upstream knows is taken up as an attempt of that number, and found out like any other.
 """
 
-import json
 import logging
+import math
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -17,25 +16,26 @@ from credits import upstream_accounts
 from credits.upstream_accounts import AttemptHold
 from jobs import calls, restoring
 from jobs.flight import Flight
+from jobs.models import Suspicion
 from jobs.outage import DATABASE_AWAY
-from jobs.queries import claim, endings
-from jobs.queries import restoring as queries
-from jobs.states import JOB, NOT_EXECUTED, UNKNOWN
-from jobs.suspicion import Suspicion
+from jobs.queries import claim, endings, suspicions
+from jobs.states import FAILED, JOB, NOT_EXECUTED, PROVEN, UNKNOWN
 from jobs.transitions import REVIEW_SECONDS
 from pool.secrets import SecretUnreadable
 from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 from upstream.calls import Call, Outcome
 from upstream.declared import as_written
-from upstream.finding import find
-from upstream.ways import Ways
+from upstream.finding import AT_ONCE, find
+from upstream.ways import Ways, ways
 
 ROUND_SECONDS = 5.0  # of asking, in one sweep
+LONGEST_ROUND_SECONDS = 30.0  # for a job that has many keys or accounts: the sweep of its process waits for it
 MOST_CALLS = 200  # of one round
 BUSY_PAUSE_MS = 500  # until a session of its account may be free
 PAUSE_MS, LONGEST_PAUSE_MS = 2_000, 60_000  # between askings that told nothing
 LOOK_AGAIN_MS = 2_000  # at a job that is being found out
+IN_VAIN = 10  # askings in a row, some minutes, that told nothing: it cannot be asked for
 Answer = tuple[Row, int, Outcome]  # of an account, for a number
 
 logger = logging.getLogger(__name__)
@@ -48,110 +48,167 @@ def inquire() -> int:
     LOCKED and puts their time off before anybody is asked, outside any transaction; a second caller takes others.
     """
     with transaction.atomic():
-        due = queries.due()
-        asked, decided = _sorted(due)
-    answers = _ask(asked)
-    return decided + sum(_conclude(row, answers[row["job_id"]]) for row in asked)
+        due = suspicions.due()
+        decided = _decide(due)
+        left = [row for row in due if row["job_id"] not in decided]
+        asked = _to_be_asked(left)
+        ids, seconds = {row["job_id"] for row in asked}, _round_seconds(asked)
+        suspicions.later([_later(row, seconds, row["job_id"] in ids) for row in left])
+    answers = _ask(asked, seconds)
+    return len(decided) + sum(_conclude(row, answers[row["job_id"]]) for row in asked)
 
 
-def untellable(pool_id: int, impatient: bool) -> list[UUID]:
-    """Undecided jobs of the pool that its upstream cannot be asked for; `impatient`: all that it has not told of yet.
+def decide_unasked(pool_id: int, in_vain: float = math.inf) -> int:
+    """Decides about jobs of the pool what needs no asking, or is asked for no longer; of up to `suspicions.MOST`, how many.
 
-    What is decided without asking is decided first.
+    `in_vain`: so many askings that told nothing are enough, and what is being found out is waited for no longer. Locks the
+    suspicions by id; a second caller finds them decided.
     """
-    while rows := queries.undecided(pool_id):
-        known = [row for row in rows if _word(row, impatient)]
-        for row in known:
-            queries.decide(_word(row, impatient), [row["job_id"]])
-        if not known:
-            break
-    return [row["job_id"] for row in rows if impatient or (row["state"] == "pending" and not _ways(row).finds)]
+    return len(_decide(suspicions.undecided(pool_id), in_vain))
 
 
-def _ways(row: Row) -> Ways:
-    return as_written(row["pool_upstream"], row["type_upstream"]).ways
+def untellable(pool_id: int, in_vain: float = math.inf) -> list[UUID]:
+    """Undecided jobs of the pool that wait, and of which nobody can tell whether they were sent; `in_vain` as above."""
+    rows = [row for row in suspicions.undecided(pool_id) if row["state"] == "pending"]
+    return [row["job_id"] for row in rows if not _word(row, in_vain) and not _may_be_asked(row, in_vain)]
 
 
-def _word(row: Row, impatient: bool = False) -> str:
+def _decide(rows: Sequence[Row], in_vain: float = math.inf) -> set[UUID]:
+    by_word: dict[str, list[UUID]] = {}
+    for row in rows:
+        if word := _word(row, in_vain):
+            by_word.setdefault(word, []).append(row["job_id"])
+    for word, job_ids in by_word.items():
+        suspicions.decide(word, job_ids)
+    return {job_id for job_ids in by_word.values() for job_id in job_ids}
+
+
+def _word(row: Row, in_vain: float) -> str:
     """What is decided of a job by what its type declares; empty: ask, or wait."""
-    ways = _ways(row)
     if row["state"] in JOB.terminal:
         return Suspicion.Decided.ENDED
-    if row["state"] != "pending" or (ways.finds and not impatient):
+    if row["state"] != "pending":
+        return "" if in_vain == math.inf else Suspicion.Decided.UNDER_WAY
+    if _may_be_asked(row, in_vain):
         return ""
     if row["delivery"] == "at_least_once":
         return Suspicion.Decided.MAY_REPEAT
     # Keys are known to the account that they were sent to; with several the next sending may meet another.
-    return Suspicion.Decided.SAME_KEY if ways.idempotent and row["accounts"] == 1 else ""
+    return Suspicion.Decided.SAME_KEY if _ways(row).idempotent and row["accounts"] == 1 else ""
 
 
-def _sorted(due: Sequence[Row]) -> tuple[list[Row], int]:
-    """Those to be asked for now, and how many are decided without; the rest is looked at later."""
+def _may_be_asked(row: Row, in_vain: float = math.inf) -> bool:
+    return _ways(row).finds and row["asks_failed"] < in_vain
+
+
+def _ways(row: Row) -> Ways:
+    """One whose upstream is declared so that nobody can read it cannot be asked for."""
+    try:
+        return as_written(row["pool_upstream"], row["type_upstream"]).ways
+    except Exception:  # whatever is declared: the others are to be asked for all the same
+        logger.exception("what job type %s declares of its upstream cannot be read", row["type"])
+        return ways({})
+
+
+def _to_be_asked(rows: Sequence[Row]) -> list[Row]:
+    """As many as fit into a round, but at least one."""
     asked: list[Row] = []
-    later: list[dict[str, Any]] = []
     calls_left = MOST_CALLS
-    for row in due:
-        if word := _word(row):
-            queries.decide(word, [row["job_id"]])
-            continue
-        ways, size = _ways(row), row["accounts"] * row["max_attempts"]
-        early_ms = ways.find_after_ms - row["age_ms"]
-        asks = row["state"] == "pending" and ways.finds and early_ms <= 0 and (size <= calls_left or not asked)
-        if asks:
+    for row in rows:
+        size = row["accounts"] * row["max_attempts"]
+        may = row["state"] == "pending" and _may_be_asked(row) and _early_ms(row) <= 0
+        if may and (size <= calls_left or not asked):
             asked.append(row)
             calls_left -= size
-        later.append({"job_id": row["job_id"], "pause_ms": _pause_ms(row, early_ms, asks), "failed": int(asks)})
-    queries.later(json.dumps(later, default=str))
-    return asked, len(due) - len(later)
+    return asked
 
 
-def _pause_ms(row: Row, early_ms: float, asks: bool) -> float:
-    """Asked for now: until nobody can be at it any more."""
+def _early_ms(row: Row) -> float:
+    """So long its upstream may not know yet what was sent to it last."""
+    return float(_ways(row).find_after_ms - row["age_ms"])
+
+
+def _round_seconds(rows: Sequence[Row]) -> float:
+    """All answers for a job are needed at once, so a round lasts longer for one that has more keys or accounts."""
+    size: float = sum(row["accounts"] * row["max_attempts"] for row in rows) / MOST_CALLS
+    of_one_account: float = max((row["max_attempts"] for row in rows), default=0) / AT_ONCE
+    return min(ROUND_SECONDS * max(1.0, size, of_one_account), LONGEST_ROUND_SECONDS)
+
+
+def _later(row: Row, seconds: float, asks: bool) -> Row:
+    """Asked for now: until nobody can be at it any more. An asking counts as failed until it has told something."""
     if asks:
-        return float(min(PAUSE_MS * 2 ** min(row["asks_failed"], 10), LONGEST_PAUSE_MS) + ROUND_SECONDS * 1_000)
-    return float(min(max(1.0, early_ms), LOOK_AGAIN_MS) if early_ms > 0 else LOOK_AGAIN_MS)
+        pause_ms = min(PAUSE_MS * 2 ** min(row["asks_failed"], 10), LONGEST_PAUSE_MS) + seconds * 1_000
+    else:
+        early_ms = _early_ms(row)
+        pause_ms = min(max(1.0, early_ms), LOOK_AGAIN_MS) if early_ms > 0 else LOOK_AGAIN_MS
+    return {"job_id": row["job_id"], "pause_ms": pause_ms, "failed": int(asks)}
 
 
-def _ask(rows: Sequence[Row]) -> dict[UUID, list[Answer]]:
+def _ask(rows: Sequence[Row], seconds: float) -> dict[UUID, list[Answer]]:
     """By job what each account says of each key. As many keys as the type allows tries; see docs/adr/0021."""
     of_pool: dict[int, list[Row]] = {}
-    for account in queries.accounts(sorted({row["pool_id"] for row in rows})) if rows else ():
+    for account in suspicions.accounts(sorted({row["pool_id"] for row in rows})) if rows else ():
         of_pool.setdefault(account["pool_id"], []).append(account)
     answers: dict[UUID, list[Answer]] = {row["job_id"]: [] for row in rows}
     wanted: list[tuple[UUID, Row, int, Call]] = []
     for row in rows:
         numbers = range(row["attempts"] + 1, row["attempts"] + 1 + row["max_attempts"])
         for account, number in ((a, n) for a in of_pool.get(row["pool_id"], ()) for n in numbers):
-            try:
-                wanted.append((row["job_id"], account, number, _call(row, account, number)))
-            except SecretUnreadable as error:
-                unread = Outcome(over=False, verdict="unknown", error_code="credential", error_message=str(error))
-                answers[row["job_id"]].append((account, number, unread))
-    outcomes = find([call for *_, call in wanted], ROUND_SECONDS)
+            call = _call(row, account, number)
+            if isinstance(call, Call):
+                wanted.append((row["job_id"], account, number, call))
+            else:
+                answers[row["job_id"]].append((account, number, call))
+    outcomes = find([call for *_, call in wanted], seconds)
     for (job_id, account, number, _), outcome in zip(wanted, outcomes, strict=True):
         answers[job_id].append((account, number, outcome))
     return answers
 
 
-def _call(row: Row, account: Row, number: int) -> Call:
+def _call(row: Row, account: Row, number: int) -> Call | Outcome:
+    """The call, or why it cannot be made."""
     beside = {"dispatch_key": f"job.{row['job_id']}.a{number}", "number": number, "reference": ""}
-    return calls.call_of(Flight(0, 0, row["job_id"], 0, {**row, **account, **beside}, "find"))
+    try:
+        return calls.call_of(Flight(0, 0, row["job_id"], 0, {**row, **account, **beside}, "find"))
+    except SecretUnreadable as error:
+        return Outcome(over=False, verdict="unknown", error_code="credential", error_message=str(error))
+    except DATABASE_AWAY:
+        raise
+    except Exception as error:  # whatever the data of one job provoke: the others are to be asked for all the same
+        logger.exception("job %s cannot be asked for at account %s", row["job_id"], account["account"])
+        return Outcome(over=False, verdict="unknown", error_code="unaskable", error_message=str(error))
 
 
 def _conclude(row: Row, answers: Sequence[Answer]) -> int:
-    """1 when the answers decide; what is unclear is asked again."""
-    known = [(number, account) for account, number, said in answers if said.verdict not in (NOT_EXECUTED, UNKNOWN)]
-    if known:
-        return int(_taken_up(row["job_id"], *min(known, key=lambda found: found[0])))
-    if answers and all(said.over and said.verdict == NOT_EXECUTED for _, _, said in answers):
-        queries.decide(Suspicion.Decided.NEVER_SENT, [row["job_id"]])
-        return 1
+    """1 when the answers decide; what is unclear is asked again.
+
+    A proven success is taken up, else the highest number that is known, once none above it can be: a number was sent
+    only when those before it had come to nothing.
+    """
+    known = [answer for answer in answers if _is_known(answer[2])]
+    untold = [number for _, number, said in answers if not _is_known(said) and not _is_denied(said)]
+    if not known:
+        if answers and not untold:
+            suspicions.decide(Suspicion.Decided.NEVER_SENT, [row["job_id"]])
+        return int(bool(answers) and not untold)
+    account, number, said = max(known, key=lambda answer: (answer[2].verdict in PROVEN, answer[1]))
+    if said.verdict in PROVEN or row["asks_failed"] >= IN_VAIN or max(untold, default=0) <= number:
+        return int(_taken_up(row["job_id"], number, account, answers))
     return 0
 
 
-def _taken_up(job_id: UUID, number: int, account: Row) -> bool:
+def _is_known(said: Outcome) -> bool:
+    return said.verdict not in (NOT_EXECUTED, UNKNOWN)
+
+
+def _is_denied(said: Outcome) -> bool:
+    return said.over and said.verdict == NOT_EXECUTED
+
+
+def _taken_up(job_id: UUID, number: int, account: Row, answers: Sequence[Answer]) -> bool:
     try:
-        return _take_up(job_id, number, account)
+        return _take_up(job_id, number, account, answers)
     except DATABASE_AWAY:
         raise
     except Exception:  # the others are to be decided all the same; it is asked for again
@@ -159,21 +216,24 @@ def _taken_up(job_id: UUID, number: int, account: Row) -> bool:
         return False
 
 
-def _take_up(job_id: UUID, number: int, account: Row) -> bool:
-    """PENDING → ASSIGNED → PROCESSING: the upstream has it under this number, so that attempt is opened on its account.
+def _take_up(job_id: UUID, number: int, account: Row, answers: Sequence[Answer]) -> bool:
+    """PENDING → ASSIGNED → PROCESSING: the attempt of that number, whose commits were lost, is opened again and found out.
 
-    False when no session of the account is free yet, or the job was cancelled. Locks job, session, the account's balance;
-    a second caller finds the job processing.
+    False when no session of the account is free yet, or the job was cancelled. Locks the job, a session of the account
+    (passing over those that others have), the pool when its virtual time goes on, the account's balance, then the
+    suspicion, and inserts the attempts; a second caller finds the job processing.
     """
     with transaction.atomic():
         endings.lock([job_id])
-        if (job := queries.stands(job_id)) is None:
+        if (job := suspicions.stands(job_id)) is None:
             return False
-        if (session := queries.session_of(account["account_id"])) is None:
-            queries.later(json.dumps([{"job_id": job_id, "pause_ms": BUSY_PAUSE_MS, "failed": -1}], default=str))
+        if (session := suspicions.session_of(account["account_id"])) is None:
+            busy = -1 if suspicions.gets_free(account["account_id"]) else 0
+            suspicions.later([{"job_id": job_id, "pause_ms": BUSY_PAUSE_MS, "failed": busy}])
             return False
-        queries.give_turn(job_id, job["turn"])
-        fence = queries.skip_numbers(job, session, number - 1)
+        suspicions.give_turn(job_id, job["turn"])
+        skipped = [_skipped(n, answers) for n in range(job["attempts"] + 1, number)]
+        fence = suspicions.skip_numbers(job, session, skipped)
         pair = {"job_id": job_id, "turn": job["turn"], "run": job["run"], "number": number}
         pair |= {"resource_id": session["id"], "account_id": account["account_id"], "fence": fence}
         crashpoint("inquire.numbered")
@@ -184,5 +244,17 @@ def _take_up(job_id: UUID, number: int, account: Row) -> bool:
             raise RuntimeError(f"account {account['account']} cannot pay for what it has begun: take a reading")
         (attempt_id,) = restoring.take_for_sent([job_id])
         crashpoint("inquire.taken_up")
-        queries.decide(Suspicion.Decided.FOUND, [job_id], attempt_id)
+        suspicions.decide(Suspicion.Decided.FOUND, [job_id], attempt_id)
     return True
+
+
+def _skipped(number: int, answers: Sequence[Answer]) -> Row:
+    """What is written of a number before the one that is taken up: only what was said of it at every account."""
+    said = [outcome for _, of, outcome in answers if of == number]
+    if all(_is_denied(outcome) for outcome in said):
+        verdict, why = NOT_EXECUTED, "the upstream knows nothing of it"
+    elif any(outcome.verdict == FAILED for outcome in said):
+        verdict, why = FAILED, "the upstream says that it failed"
+    else:
+        verdict, why = UNKNOWN, "another number decides about the job"
+    return {"number": number, "verdict": verdict, "message": f"its commits were lost; {why}"}

@@ -19,13 +19,13 @@ from jobs.alone import row_by_row
 from jobs.entering import enter
 from jobs.findings import Finding, one_of_each
 from jobs.flight import Flight
+from jobs.intents import intend
 from jobs.models import Job
 from jobs.outage import DATABASE_AWAY
 from jobs.queries import ask_budget, attempts, claim, endings, entering, flights, late, postponing
 from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, cancel_wanted, completion_late
 from jobs.states import JOB, UNKNOWN
 from pool import transitions as sessions
-from pool.states import RESOURCE
 from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row, tell, telling
 
@@ -101,18 +101,7 @@ def dispatch(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
     Locks jobs, attempts, sessions. A second caller finds the jobs processing and gets nothing to send.
     """
     with transaction.atomic():
-        moved = JOB.take(
-            "dispatch",
-            [{"id": job_id} for job_id in job_ids],
-            columns={"started_at": "COALESCE(t.started_at, clock_timestamp())"},
-        )
-        crashpoint("dispatch.moved", moved)
-        begun = attempts.begin([job.id for job in moved], holder, settings.LEASE_SECONDS)
-        crashpoint("dispatch.begun", begun)
-        used = RESOURCE.take("use", [{"id": a["resource_id"], "fence": a["fence"]} for a in begun], match=["fence"])
-        if not len(moved) == len(begun) == len(used):
-            raise RuntimeError(f"jobs {job_ids} stand assigned without an intended attempt on a reserved session")
-        return flights.opened([attempt["id"] for attempt in begun])
+        return flights.opened(intend(job_ids, holder))
 
 
 def learn(findings: Sequence[Finding]) -> None:

@@ -45,8 +45,9 @@ def version() -> str:
 
 def unknown(migrations: Iterable[str]) -> list[str]:
     """Those of the migrations that this version of Berth does not have: the backup is of a newer one."""
-    known = {f"{app}.{name}" for app, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations}
-    replaced = {f"{a}.{n}" for each in MigrationLoader(None).disk_migrations.values() for a, n in each.replaces}
+    here = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
+    known = {f"{app}.{name}" for app, name in here}
+    replaced = {f"{app}.{name}" for each in here.values() for app, name in each.replaces}
     return [name for name in migrations if name not in known | replaced]
 
 

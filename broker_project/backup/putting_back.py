@@ -90,7 +90,7 @@ def put_back(plan: Plan, progress: archive.Progress, arguments: list[str]) -> st
         _fill(plan, progress)
         with server.connected(plan.beside) as connection:
             server.rows(connection, "ANALYZE")
-        _manage(plan, "migrate", "--no-input", "--verbosity", "0")
+        _manage(plan, "prepare", "--only-schema")
         _manage(plan, "restored", *arguments)
         with server.maintaining() as connection:
             return _swap(connection, plan)

@@ -1,8 +1,8 @@
 """The database server as backups need it: connections of their own, to any of its databases, beside Django's pool."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ import psycopg2
 from django.conf import settings
 
 from broker_project.process import application_name
+from statemachine.patience import patient
 
 MAINTENANCE: Final = ("postgres", "template1")  # from where a database can be renamed
 CONNECT_SECONDS: Final = 5
@@ -44,6 +45,27 @@ def environment(database: str) -> dict[str, str]:
 @contextmanager
 def connected(database: str) -> Iterator[Any]:
     """A connection without our time limits; each statement is its own transaction. Raises psycopg2.OperationalError."""
+    with closing(_connect(database)) as connection, patient():
+        yield connection
+
+
+@contextmanager
+def maintaining() -> Iterator[Any]:
+    """The same to a database of the server that is not ours."""
+    with closing(_connect_to_any(MAINTENANCE)) as connection, patient():
+        yield connection
+
+
+def _connect_to_any(databases: Sequence[str]) -> Any:
+    try:
+        return _connect(databases[0])
+    except psycopg2.OperationalError:
+        if len(databases) == 1:
+            raise
+        return _connect_to_any(databases[1:])
+
+
+def _connect(database: str) -> Any:
     told = settings.DATABASES["default"]
     options = {option: value for option, value in told.get("OPTIONS", {}).items() if option in _OPTIONS}
     connection = psycopg2.connect(
@@ -57,27 +79,7 @@ def connected(database: str) -> Iterator[Any]:
         **options,
     )
     connection.autocommit = True
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-@contextmanager
-def maintaining() -> Iterator[Any]:
-    """A connection to a database of the server that is not ours."""
-    for database in MAINTENANCE:
-        try:
-            opened = connected(database)
-            connection = opened.__enter__()
-            break
-        except psycopg2.OperationalError:
-            if database == MAINTENANCE[-1]:
-                raise
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return connection
 
 
 def rows(connection: Any, statement: Any, values: Any = None) -> list[tuple[Any, ...]]:

@@ -101,7 +101,7 @@ def _pool_document(row: Row) -> dict[str, Any]:
     return {
         "name": row["name"],
         "accepting": row["accepting"],
-        "quarantined_until": row["quarantined_until"],
+        "closed_until": row["quarantined_until"],
         "depth": row["jobs"]["pending"],
         "running": row["jobs"]["assigned"] + row["jobs"]["processing"],
         "lag_seconds": round(row["lag_seconds"], 3),

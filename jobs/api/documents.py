@@ -219,7 +219,7 @@ class JobTypeList(s.Serializer[Any]):
 class PoolDocument(s.Serializer[Any]):
     name = s.CharField()
     accepting = s.BooleanField()
-    quarantined_until = s.DateTimeField(
+    closed_until = s.DateTimeField(
         allow_null=True, help_text="After a restore: jobs are accepted, and none begins before. null: it is open."
     )
     depth = s.IntegerField(help_text="Pending jobs; counted up to about 100,000.")

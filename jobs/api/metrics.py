@@ -77,7 +77,7 @@ def _of_pools(pools: Sequence[Row]) -> Iterator[GaugeMetricFamily]:
         for pool in pools:
             gauge.add_metric([pool["name"]], pool[key])
         yield gauge
-    closed = GaugeMetricFamily("berth_pool_quarantined", "1 while the pool is closed after a restore.", labels=["pool"])
+    closed = GaugeMetricFamily("berth_pool_closed", "1 while the pool is closed after a restore.", labels=["pool"])
     for pool in pools:
         closed.add_metric([pool["name"]], float(pool["quarantined_until"] is not None))
     yield closed

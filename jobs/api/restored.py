@@ -7,10 +7,11 @@ not told `Idempotency-Replayed`, knows that an earlier job of that key may have 
 from django.db import Error
 from django.http import HttpResponseBase
 
-from jobs.queries import occupancy, restoring
+from jobs.queries import occupancy
+from pool.queries import quarantine
 
 LOOKED_SECONDS = 10.0
-recent = occupancy.Recent(LOOKED_SECONDS, restoring.lately)
+recent = occupancy.Recent(LOOKED_SECONDS, quarantine.lately)
 
 
 def tell(response: HttpResponseBase) -> None:

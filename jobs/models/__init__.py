@@ -1,4 +1,4 @@
-"""The tables of this app: job types, jobs and what became of them, and the redrives of dead letters."""
+"""The tables of this app: job types, jobs and what became of them, redrives of dead letters, suspicions after a restore."""
 
 from jobs.models.jobs import (
     DEAD_LETTER,
@@ -12,6 +12,7 @@ from jobs.models.jobs import (
     NextArrival,
 )
 from jobs.models.redrives import Redrive
+from jobs.models.suspicions import Suspicion
 
 __all__ = [
     "DEAD_LETTER",
@@ -24,4 +25,5 @@ __all__ = [
     "Line",
     "NextArrival",
     "Redrive",
+    "Suspicion",
 ]

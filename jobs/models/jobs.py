@@ -7,7 +7,6 @@ from django.db.models.functions import Now
 
 from jobs.signals import job_moved
 from jobs.states import ATTEMPT_PHASES, ENDED, INTENDED, JOB, PHASE_MOVES, VERDICTS
-from jobs.suspicion import Suspicion  # noqa: F401  for Django, which looks for models here
 from pool.models import Pool, Resource, UpstreamAccount
 from statemachine.models import Move
 from statemachine.triggers import guard_triggers, history_triggers

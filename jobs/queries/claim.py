@@ -127,7 +127,8 @@ def with_free_sessions(pool_ids: Sequence[int]) -> list[int]:
     """Those of the pools that have a session to give; asked after a commit, so that a claim for nothing is not woken."""
     rows = fetch(
         f"""SELECT DISTINCT pool_id FROM pool_resource
-            WHERE pool_id = ANY(%s) AND state IN {RESOURCE.guard("reserve")} AND accepting ORDER BY pool_id""",
+            WHERE pool_id = ANY(%s) AND state IN {RESOURCE.guard("reserve")} AND accepting AND NOT quarantined
+            ORDER BY pool_id""",
         [list(pool_ids)],
     )
     return [row["pool_id"] for row in rows]

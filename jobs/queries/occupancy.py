@@ -54,8 +54,9 @@ SELECT pool_id, state, count(*) AS jobs, min(queued_at) FILTER (WHERE state = 'p
 FROM jobs_job WHERE turn IS NOT NULL AND state IN ('pending', 'assigned', 'processing')
 GROUP BY pool_id, state"""
 _SESSIONS = """
-SELECT pool_id, state, count(*) AS sessions, count(*) FILTER (WHERE state = 'available' AND accepting) AS free
-FROM pool_resource GROUP BY pool_id, state"""
+SELECT r.pool_id, r.state, count(*) AS sessions,
+       count(*) FILTER (WHERE r.state = 'available' AND r.accepting AND p.quarantined_at IS NULL) AS free
+FROM pool_resource r JOIN pool_pool p ON p.id = r.pool_id GROUP BY r.pool_id, r.state"""
 _DEAD = f"""
 SELECT p.id AS pool_id, (SELECT count(*) FROM (
     SELECT FROM jobs_job j WHERE j.pool_id = p.id AND j.state = 'failed' AND j.dismissed_at IS NULL
@@ -85,8 +86,8 @@ def filling() -> list[Row]:
     `depth` are all that wait (at least so many, where `depth_exact` is False), `delayed` those of them that are due later,
     `unaffordable` those that wait until an upstream account can pay for them: neither is counted in the other.
     `lag_seconds` is the age of the oldest job whose turn it is, `oldest_waiting_seconds` of the oldest that could run. A
-    job with a turn is counted once, in its state. `free_sessions` could be given to a job now; `utilisation` are the busy
-    ones of those that are not offline.
+    job with a turn is counted once, in its state. `free_sessions` could be given to a job now (none of a pool that
+    is closed since a restore); `utilisation` are the busy ones of those that are not offline.
     """
     (waiting, exact), timed = _waiting(), fetch(_TIMED)
     standing, by_state = fetch(_STANDING), fetch(_SESSIONS)

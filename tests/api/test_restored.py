@@ -37,6 +37,12 @@ def test_a_promoted_replica_does_not_know_what_it_lost(caller: Caller) -> None:
     assert ("Berth-Restored-At" in answer, "Berth-Restored-To" in answer) == (True, False)
 
 
+def test_where_nothing_was_lost_nothing_is_said(caller: Caller) -> None:
+    restoring.restored(note="synchronous replica", nothing_lost=True)
+    restored.recent.forget()
+    assert "Berth-Restored-At" not in caller.get("/v1/jobs")
+
+
 def test_a_month_later_nothing_is_said_any_more(caller: Caller) -> None:
     restoring.restored(note="test")
     execute("UPDATE pool_restoration SET at = at - interval '31 days'")
@@ -48,12 +54,12 @@ def test_a_month_later_nothing_is_said_any_more(caller: Caller) -> None:
 def test_a_closed_pool_says_until_when_and_so_do_its_metrics(caller: Caller) -> None:
     pool = factories.make_job_type(factories.make_pool(name="video")).pool
     (before,) = body_of(caller.get("/v1/pools"))["data"]
-    assert before["quarantined_until"] is None
+    assert before["closed_until"] is None
     restoring.restored(note="test")
     account.recent.forget()
     pool.refresh_from_db()
     (after,) = body_of(caller.get("/v1/pools"))["data"]
     assert pool.quarantined_until is not None
-    assert after["quarantined_until"] == pool.quarantined_until.isoformat().replace("+00:00", "Z")
+    assert after["closed_until"] == pool.quarantined_until.isoformat().replace("+00:00", "Z")
     metrics.recent.forget()
-    assert 'berth_pool_quarantined{pool="video"} 1.0' in metrics.text().decode()
+    assert 'berth_pool_closed{pool="video"} 1.0' in metrics.text().decode()

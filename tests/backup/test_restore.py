@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from psycopg2 import sql
 
 from broker_project.backup import archive, manifest, server
+from statemachine.patience import patient
 from tests import factories
 from tests.backup.test_archive import quiet
 
@@ -125,6 +126,26 @@ def test_a_database_with_jobs_is_left_alone(backup: Path, restore: Restore) -> N
     assert databases() == {NAME}
 
 
+def test_a_backup_is_tried_where_there_are_jobs(backup: Path, restore: Restore) -> None:
+    execute("CREATE DATABASE {}", NAME)
+    with server.connected(NAME) as connection:
+        server.rows(connection, "CREATE TABLE jobs_job AS SELECT 1 AS id")
+    assert "could be restored here" in restore(backup, check=True)
+
+
+def test_a_time_that_is_none_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(CommandError, match="is no time"):
+        call_command("restore", "nothing-there.backup", "--quiet-since", "yesterday")
+
+
+def test_statements_of_backups_may_take_longer_than_others() -> None:
+    with patient(0.05), server.maintaining() as connection, server.connected("postgres") as other:
+        for each in (connection, other):
+            assert (
+                server.rows(each, "SELECT pg_sleep(0.2) IS NOT NULL, current_setting('statement_timeout')")[0][1] == "0"
+            )
+
+
 def test_what_fails_half_way_changes_nothing_that_is_in_use(backup: Path, restore: Restore, tmp_path: Path) -> None:
     execute("CREATE DATABASE {}", NAME)
     content = b"".join(archive.chunks(backup))
@@ -155,6 +176,9 @@ def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
     assert f"pool {pool.name}: closed until" in said("restored", status=True)
     with pytest.raises(CommandError, match="--reason"):
         call_command("restored", open=pool.name)
+    for closes_nothing in ("--status", f"--open={pool.name}"):
+        with pytest.raises(CommandError, match="--quiet-since"):
+            call_command("restored", closes_nothing, "--reason=why", "--quiet-since=2030-01-31T12:00:00Z")
     with pytest.raises(CommandError, match="no pool 'nobody'"):
         call_command("restored", open="nobody", reason="why")
     assert said("restored", open=pool.name, reason="their page shows no run") == "every pool is open\n"

@@ -96,7 +96,8 @@ POINTS: Final = [
 # What a sound world under load does not come by: holds left open, a day of doubt, a lost probe, a database that went back.
 # Each is tried by itself, in tests/jobs/test_dying.py.
 ELSEWHERE: Final = (
-    *("review.closed", "review.raised", "elect.wanted", "reopen.given_up", "reopen.decided"),
+    *("review.closed", "review.raised", "elect.wanted", "reopen.ended"),
+    *("reopen.given_up", "reopen.decided"),
     *("inquire.numbered", "inquire.assigned", "inquire.taken_up"),
 )
 # Of the short form: where the most would be lost, doubled or leaked if something were wrong.

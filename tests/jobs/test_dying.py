@@ -12,6 +12,7 @@ from jobs.reviews import VERIFY_SECONDS
 from jobs.transitions import REVIEW_SECONDS
 from pool import transitions as sessions
 from pool.models import Pool
+from pool.queries import quarantine
 from tests import db
 from tests.dying import dies_at
 from tests.jobs.test_health_probes import quarantined
@@ -70,10 +71,24 @@ def test_what_an_upstream_knows_is_taken_up_once(keys: Keys, tmp_path: Path, poi
     assert (job.state, job.attempts, decided(job)) == ("processing", 2, "found")
 
 
+def open_and_repeat(pool_id: int) -> None:
+    reopening.open_by_operator(Pool.objects.get(pk=pool_id), "they did not run", repeat=True)
+
+
+@pytest.mark.parametrize(("point", "word"), [("reopen.ended", ""), ("reopen.decided", "operator")])
+def test_the_word_of_an_operator_is_said_whole_or_not_at_all(keys: Keys, tmp_path: Path, point: str, word: str) -> None:
+    job = waiting(keys)
+    dies_at(point, tmp_path, f"{__name__}.open_and_repeat", job.pool_id)
+    assert (quarantine.over() == [job.pool_id], decided(job)) == (word == "operator", word)
+    assert reopening.reopen(job.pool_id) is (word == "operator")
+    assert Job.objects.get().state == "pending"
+
+
 @pytest.mark.parametrize(("point", "left"), [("reopen.given_up", "pending"), ("reopen.decided", "failed")])
 def test_a_pool_is_opened_by_the_next(keys: Keys, tmp_path: Path, point: str, left: str) -> None:
     job = waiting(keys)
     db.execute("UPDATE pool_pool SET quarantined_until = clock_timestamp() - interval '2 hours'")
+    db.execute("UPDATE jobs_suspicion SET asks_failed = 10")
     dies_at(point, tmp_path, "jobs.reopening.reopen", job.pool_id)
     assert Job.objects.get().state == left
     assert Pool.objects.get().quarantined_until is not None

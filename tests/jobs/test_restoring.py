@@ -12,10 +12,12 @@ from credits.models import Hold
 from jobs import asking, reopening, restoring, sweep, transitions
 from jobs.findings import Finding
 from jobs.flight import Flight
-from jobs.models import Attempt, Evidence, Job, LateCompletion
+from jobs.models import Attempt, Evidence, Job, LateCompletion, Suspicion
+from jobs.queries import claim, occupancy, suspicions
 from jobs.queries import restoring as queries
-from jobs.suspicion import Suspicion
 from pool.models import Pool, Resource, ResourceMove, Restoration
+from pool.queries import quarantine
+from statemachine.patience import patient
 from tests import factories
 from tests.db import RACE_SECONDS, execute, in_another_connection, let_time_pass, value, wait_until_blocked_by_us
 from tests.factories import HOLDER, attempt_of, session_of
@@ -91,8 +93,11 @@ def test_who_knows_since_when_nothing_was_sent_waits_less() -> None:
 
 
 def test_where_nothing_was_lost_pools_stay_open_and_what_was_open_is_found_out() -> None:
-    waiting, calling = factories.at("pending"), factories.at("processing")
-    restored(nothing_lost=True)
+    waiting, calling, intended = (factories.at(state) for state in ("pending", "processing", "assigned"))
+    closed = restored(nothing_lost=True)
+    assert (closed.doubted, closed.suspected, Restoration.objects.count()) == (1, 0, 0)
+    (flight,) = transitions.dispatch([intended.pk], HOLDER)
+    assert (flight.fence, attempt_of(intended).verdict) == (session_of(intended).fence, ""), "nobody can have sent it"
     assert not queries.quarantined()
     assert not Suspicion.objects.exists()
     assert attempt_of(calling).verdict == "unknown"
@@ -247,7 +252,7 @@ def test_a_pool_does_not_stay_closed_for_ever() -> None:
     Pool.objects.update(quarantined_until=timezone.now() - timedelta(seconds=reopening.PATIENCE_SECONDS))
     assert reopening.reopen(job.pool_id)
     job.refresh_from_db()
-    assert (job.state, decided(job)) == ("processing", "nobody_knows"), "it is found out as any other"
+    assert (job.state, decided(job)) == ("processing", "under_way"), "it is found out as any other"
 
 
 @pytest.mark.parametrize(
@@ -260,6 +265,44 @@ def test_an_operator_who_knows_opens_a_pool(repeat: bool, state: str, word: str)
     job.refresh_from_db()
     assert (job.state, decided(job)) == (state, word)
     assert not reopening.open_by_operator(job.pool, "again", repeat=repeat)
+
+
+def test_a_sweep_gives_up_one_batch_and_an_operator_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspicions, "_UNDECIDED", suspicions._UNDECIDED.replace(f"LIMIT {suspicions.MOST}", "LIMIT 2"))
+    pool = factories.make_job_type().pool
+    tenant = factories.make_tenant()
+    jobs = [factories.submit(tenant, pool.job_types.get()) for _ in range(5)]
+    restored()
+    assert not over(pool)
+    assert Job.objects.filter(state="failed").count() == 2
+    assert reopening.reopen(pool.pk, force=True)
+    assert {decided(job) for job in jobs} == {"nobody_knows"}
+
+
+def test_a_closed_pool_has_no_free_session() -> None:
+    pool = factories.make_job_type().pool
+    assert occupancy.filling()[0]["free_sessions"] == 1
+    restored()
+    pool.accounts.update(sessions=2)
+    Resource.objects.create(pool=pool, account=pool.accounts.get(), number=2)
+    (row,) = occupancy.filling()
+    assert (row["free_sessions"], row["sessions"]) == (0, {"available": 2})
+
+
+def test_sessions_of_a_closed_pool_wake_no_claim() -> None:
+    pool = factories.make_job_type().pool
+    restored()
+    assert claim.with_free_sessions([pool.pk]) == []
+    assert over(pool)
+    assert claim.with_free_sessions([pool.pk]) == [pool.pk]
+
+
+def test_several_restores_are_told_as_one_time_that_may_have_lost_commits() -> None:
+    lost_since = timezone.now() - timedelta(hours=1)
+    restored(went_back_to=lost_since)
+    restored()
+    assert [row["went_back_to"] for row in quarantine.lately()] == [lost_since]
+    assert quarantine.lately()[0]["at"] == Restoration.objects.latest("at").at
 
 
 def test_a_second_restore_suspects_again() -> None:
@@ -305,13 +348,59 @@ def test_a_claim_that_came_first_but_waited_gives_no_session() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_whoever_sees_the_word_of_an_operator_sees_what_it_says_of_the_jobs() -> None:
+    job = factories.at("pending")
+    restored()
+    with transaction.atomic():
+        suspicions.still_undecided([job.pk])  # locks it, so that the operator is in the middle
+        opening = in_another_connection(lambda: reopening.open_by_operator(job.pool, "they did not run", repeat=True))
+        wait_until_blocked_by_us()
+        assert quarantine.over() == []
+        sweep.sweep()
+    assert opening.result(RACE_SECONDS)
+    job.refresh_from_db()
+    assert (job.state, decided(job)) == ("pending", "operator")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweep_that_comes_first_asks_again_when_it_has_the_jobs() -> None:
+    job = factories.at("pending")
+    restored()
+    Pool.objects.update(quarantined_until=timezone.now())
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=job.pk)
+        reopened = in_another_connection(lambda: reopening.reopen(job.pool_id))
+        wait_until_blocked_by_us()
+        suspicions.decide_all(Suspicion.Decided.OPERATOR, job.pool_id)
+    assert reopened.result(RACE_SECONDS)
+    job.refresh_from_db()
+    assert (job.state, decided(job)) == ("pending", "operator")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_waits_longer_for_an_answer_than_others_do() -> None:
+    job = factories.at("pending")
+
+    def impatient() -> restoring.Closed:
+        with patient(0.05):
+            return restored()
+
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=job.pk)
+        closing = in_another_connection(impatient)
+        wait_until_blocked_by_us()
+        execute("SELECT pg_sleep(0.2)")
+    assert closing.result(RACE_SECONDS).suspected == 1
+
+
+@pytest.mark.django_db(transaction=True)
 def test_an_intent_that_is_committed_first_is_doubted() -> None:
     job = factories.at("assigned")
     with transaction.atomic():
         (flight,) = transitions.dispatch([job.pk], HOLDER)
         closing = in_another_connection(restored)
         wait_until_blocked_by_us()
-    assert closing.result(RACE_SECONDS).attempts == 1
+    assert closing.result(RACE_SECONDS).doubted == 1
     assert attempt_of(job).verdict == "unknown"
     transitions.learn([Finding.of_answer(flight, factories.SUCCESS)])
     assert attempt_of(job).phase == "calling"

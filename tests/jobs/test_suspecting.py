@@ -11,9 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.utils import timezone
 
-from jobs import asking, reopening, restoring, suspecting, transitions
-from jobs.models import Attempt, Job
-from jobs.suspicion import Suspicion
+from jobs import asking, inputs, reopening, restoring, suspecting, transitions
+from jobs.models import Attempt, Job, Suspicion
 from pool import transitions as sessions
 from pool.models import Pool, Resource, UpstreamAccount
 from tests import factories
@@ -33,6 +32,8 @@ class Keys(ThreadingHTTPServer):
         self.known: dict[tuple[str, str], str] = {}
         self.status = 404
         self.asked: list[tuple[str, str]] = []
+        self.slow = ""  # a credential that is answered only when `awaited` says so
+        self.awaited = threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
@@ -43,6 +44,10 @@ class _Answers(BaseHTTPRequestHandler):
         key = parse_qs(urlsplit(self.path).query)["key"][0]
         asked = (self.headers["Authorization"].removeprefix("Bearer "), key)
         self.server.asked.append(asked)
+        if asked[0] == self.server.slow:
+            self.server.awaited.wait(5)
+        elif sum(credential != self.server.slow for credential, _ in self.server.asked) == 12:
+            self.server.awaited.set()
         state = self.server.known.get(asked)
         body = json.dumps({"id": f"task-of-{key}", "status": state, "units": 3} if state else {}).encode()
         self.send_response(200 if state else self.server.status)
@@ -70,20 +75,30 @@ FIND = {
     "reference": "response.body.id",
     "running": "response.body.status == 'running'",
     "success": "response.body.status == 'done'",
+    "failed": "response.body.status == 'broken'",
     "units": "response.body.units",
 }
 
 
-def waiting(keys: Keys, accounts: int = 2, **fields: Any) -> Job:
+def waiting(keys: Keys, accounts: int = 2, attempts: int = 3, **fields: Any) -> Job:
     """A job that waits in a pool of this upstream, when the database went back a minute ago."""
+    job = unlost(keys, accounts, attempts, **fields)
+    went_back()
+    return job
+
+
+def unlost(keys: Keys, accounts: int = 2, attempts: int = 3, **fields: Any) -> Job:
+    """The same before it went back; several of them go back together."""
     headers = {"Authorization": "'Bearer ' + account.credential"}
-    upstream = {"base_url": f"http://127.0.0.1:{keys.server_port}", "headers": headers}
+    upstream = {"base_url": f"http://127.0.0.1:{keys.server_port}", "headers": headers, **fields.pop("upstream", {})}
     pool = factories.make_pool(accounts=accounts, upstream=upstream, **fields)
     declared = {"mode": "poll", "submit": {"path": "'/tasks'"}, "poll": {**FIND, "path": "'/x'"}, "find": FIND}
-    job = factories.at("pending", factories.make_job_type(pool, upstream=declared))
+    return factories.at("pending", factories.make_job_type(pool, upstream=declared, retry={"attempts": attempts}))
+
+
+def went_back() -> None:
     restoring.restored(note="test")
     Suspicion.objects.update(since=timezone.now() - timedelta(minutes=1))
-    return job
 
 
 def key(job: Job, number: int) -> str:
@@ -134,10 +149,35 @@ def test_what_an_account_knows_is_taken_up_there_under_its_name(keys: Keys) -> N
     assert over(job.pool)
 
 
-def test_the_first_of_several_names_is_taken_up_and_the_others_stay_their_own(keys: Keys) -> None:
+@pytest.mark.parametrize(
+    ("known", "taken", "before"),
+    [
+        ({1: "running", 3: "running"}, 3, ["unknown", "not_executed"]),
+        ({1: "broken", 2: "done"}, 2, ["failed"]),
+        ({1: "broken", 2: "broken"}, 2, ["failed"]),
+        ({1: "done", 2: "broken"}, 1, []),
+    ],
+)
+def test_of_several_names_a_success_is_taken_up_else_the_last(
+    keys: Keys, known: dict[int, str], taken: int, before: list[str]
+) -> None:
     job = waiting(keys, accounts=1)
-    keys.known["sim-acct-001", key(job, 1)] = keys.known["sim-acct-001", key(job, 3)] = "running"
-    suspecting.inquire()
+    keys.known = {("sim-acct-001", key(job, number)): state for number, state in known.items()}
+    assert suspecting.inquire() == 1
+    assert Attempt.objects.get(job=job, ended_at=None).dispatch_key == key(job, taken)
+    skipped = Attempt.objects.filter(job=job, number__lt=taken).order_by("number")
+    assert [attempt.verdict for attempt in skipped] == before
+
+
+def test_what_failed_is_taken_up_only_when_nothing_after_it_can_have_run(keys: Keys) -> None:
+    job = waiting(keys, accounts=1)
+    keys.known["sim-acct-001", key(job, 1)] = "broken"
+    keys.status = 500
+    assert suspecting.inquire() == 0
+    assert not Attempt.objects.exists()
+    keys.status = 404
+    Suspicion.objects.update(look_at=timezone.now())
+    assert suspecting.inquire() == 1
     assert attempt_of(job).dispatch_key == key(job, 1)
 
 
@@ -174,14 +214,78 @@ def test_an_upstream_that_does_not_say_is_asked_again(keys: Keys, status: int) -
     assert over(job.pool)
 
 
-def test_what_cannot_be_asked_for_an_hour_fails(keys: Keys) -> None:
+def an_hour_later() -> None:
+    Pool.objects.update(quarantined_until=timezone.now() - timedelta(seconds=reopening.PATIENCE_SECONDS))
+
+
+def test_what_was_asked_for_in_vain_fails_after_an_hour_and_what_was_not_asked_for_waits(keys: Keys) -> None:
     job = waiting(keys, accounts=1)
     keys.status = 500
     suspecting.inquire()
-    Pool.objects.update(quarantined_until=timezone.now() - timedelta(seconds=reopening.PATIENCE_SECONDS))
+    an_hour_later()
+    assert not reopening.reopen(job.pool_id)
+    assert decided(job) == "", "it was asked for but once"
+    Suspicion.objects.update(asks_failed=suspecting.IN_VAIN)
     assert reopening.reopen(job.pool_id)
     job.refresh_from_db()
     assert (job.state, job.error["code"], decided(job)) == ("failed", "outcome_unknown", "nobody_knows")
+
+
+def test_what_is_known_where_no_session_comes_back_does_not_wait_for_ever(keys: Keys) -> None:
+    job = waiting(keys, accounts=1)
+    keys.known["sim-acct-001", key(job, 1)] = "running"
+    sessions.disable([Resource.objects.get().pk], "test")
+    suspecting.inquire()
+    assert Suspicion.objects.get().asks_failed == 1
+    an_hour_later()
+    Suspicion.objects.update(asks_failed=suspecting.IN_VAIN)
+    assert reopening.reopen(job.pool_id)
+    assert decided(job) == "nobody_knows"
+
+
+def test_an_account_that_is_slow_keeps_no_other_waiting(keys: Keys) -> None:
+    keys.slow = "sim-acct-001"
+    job = waiting(keys, attempts=12)
+    assert (suspecting.inquire(), decided(job)) == (1, "never_sent")
+
+
+def test_a_job_with_more_keys_than_fit_into_a_round_has_a_longer_one(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspecting, "MOST_CALLS", 4)
+    monkeypatch.setattr(suspecting, "ROUND_SECONDS", 0.001)
+    lasted: list[float] = []
+    find = suspecting.find
+    monkeypatch.setattr(suspecting, "find", lambda calls, seconds: lasted.append(seconds) or find(calls, 5))
+    job = waiting(keys, attempts=40)
+    assert (suspecting.inquire(), decided(job), lasted) == (1, "never_sent", [pytest.approx(0.02)])
+
+
+@pytest.mark.parametrize("fault", [{"adapter": "nobody-has-it"}, {"find": "nonsense"}])
+def test_what_is_wrong_in_one_pool_keeps_no_other_waiting(keys: Keys, fault: dict[str, Any]) -> None:
+    other, job = unlost(keys, upstream=fault), unlost(keys)
+    if "find" in fault:
+        other.type.upstream = fault
+        other.type.save(update_fields=["upstream"])
+    went_back()
+    assert (suspecting.inquire(), decided(job), decided(other)) == (1, "never_sent", "")
+    assert over(job.pool)
+    assert over(other.pool) is ("find" in fault), "of that nobody can ask, and it fails; the adapter may come"
+
+
+def test_what_is_wrong_with_one_job_keeps_no_other_waiting(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, job = unlost(keys), unlost(keys)
+    went_back()
+    Job.objects.filter(pk=broken.pk).update(payload={"n": 1})
+    as_sent = inputs.as_sent
+
+    def failing(payload: Any, *rest: Any) -> Any:
+        if payload:
+            raise ValueError("no file of that name")
+        return as_sent(payload, *rest)
+
+    monkeypatch.setattr(inputs, "as_sent", failing)
+    assert (suspecting.inquire(), decided(job), decided(broken)) == (1, "never_sent", "")
 
 
 def test_a_key_that_may_still_be_on_its_way_is_not_asked_for_yet(keys: Keys) -> None:

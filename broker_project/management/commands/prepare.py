@@ -22,6 +22,7 @@ class Command(BaseCommand):
     help = "Migrates under a lock, makes the login `admin` from DJANGO_SUPERUSER_PASSWORD, and applies --config."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--only-schema", action="store_true", help="only migrate: no login, no file")
         parser.add_argument("--config", metavar="FILE", help="the file that `manage.py apply` takes")
 
     def handle(self, **options: Any) -> None:
@@ -29,6 +30,8 @@ class Command(BaseCommand):
             crashpoint("prepare.locked")
             call_command("migrate", interactive=False, verbosity=0)
             crashpoint("prepare.migrated")
+            if options["only_schema"]:
+                return
             self._make_login(os.environ.get("DJANGO_SUPERUSER_PASSWORD", ""))
         crashpoint("prepare.login_made")
         if options["config"]:

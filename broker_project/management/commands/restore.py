@@ -11,6 +11,7 @@ from broker_project.backup.archive import check
 from broker_project.backup.errors import RestoreRefused
 from broker_project.backup.putting_back import Plan, examine, put_back
 from broker_project.backup.telling import progress, size_text
+from broker_project.management.moments import moment
 from broker_project.postgres_pool import pools
 
 
@@ -26,7 +27,10 @@ class Command(BaseCommand):
         parser.add_argument("--replace", action="store_true", help="also where the database has jobs")
         parser.add_argument("--without-keys", action="store_true", help="also where keys of the backup are not here")
         parser.add_argument(
-            "--quiet-since", metavar="TIME", help="no process has called an upstream since; now, if absent"
+            "--quiet-since",
+            type=moment,
+            metavar="TIME",
+            help="no process has called an upstream since; now, if absent",
         )
         parser.add_argument("--check", action="store_true", help="only say whether it could be restored here")
 
@@ -34,7 +38,8 @@ class Command(BaseCommand):
         connection.close()
         pools.close_all()  # what this process itself has open would be in its own way
         try:
-            plan = examine(options["path"], replace=options["replace"], without_keys=options["without_keys"])
+            replace = options["replace"] or options["check"]  # which changes nothing
+            plan = examine(options["path"], replace=replace, without_keys=options["without_keys"])
             told = plan.manifest
             self.stdout.write(
                 f"{plan.path}: {size_text(told['bytes'])}, as of {told['taken_at']}, Berth {told['version']}"
@@ -50,7 +55,7 @@ class Command(BaseCommand):
                 f"restored from a backup of {told['taken_at']}",
             ]
             if options["quiet_since"]:
-                arguments += ["--quiet-since", options["quiet_since"]]
+                arguments += ["--quiet-since", options["quiet_since"].isoformat()]
             earlier = put_back(plan, progress(self.stdout.write, "restored", told["bytes"]), arguments)
         except (RestoreRefused, OSError) as error:
             raise CommandError(str(error)) from error

@@ -1,18 +1,18 @@
 """`manage.py restored`: this database went back, or was promoted; pools are closed until what was lost is known or over."""
 
 from argparse import ArgumentParser
-from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
-from django.utils.dateparse import parse_datetime
 
+from broker_project.management.moments import moment
 from broker_project.models import AuditFigure
 from jobs import reopening, restoring
 from jobs.queries.restoring import quarantined
 from pool.models import Pool
 from statemachine.actors import acting_as
+from statemachine.patience import patient
 
 OPERATOR = "operator:restored"
 
@@ -29,25 +29,29 @@ class Command(BaseCommand):
         what.add_argument("--status", action="store_true", help="only say which pools are closed, and until when")
         what.add_argument("--open", metavar="POOL", help="you know that nothing of before runs in it: open it now")
         what.add_argument(
-            "--nothing-lost", action="store_true", help="you know that no commit was lost: pools stay open"
+            "--nothing-lost", action="store_true", help="you know that no commit was lost: all stays open"
         )
         parser.add_argument("--reason", default="", help="how you know; needed with --open and --nothing-lost")
         parser.add_argument(
             "--repeat", action="store_true", help="with --open: its waiting jobs did not run, or may run twice"
         )
-        parser.add_argument("--went-back-to", type=_moment, metavar="TIME", help="commits after this time are lost")
+        parser.add_argument("--went-back-to", type=moment, metavar="TIME", help="commits after this time are lost")
         parser.add_argument(
             "--quiet-since",
-            type=_moment,
+            type=moment,
             metavar="TIME",
             help="no process has called an upstream since; now, if absent",
         )
 
     def handle(self, **options: Any) -> None:
         if (options["open"] or options["nothing_lost"]) and not options["reason"].strip():
-            raise CommandError("--reason: say how you know; it is kept")
+            raise CommandError("--reason: say how you know; it is written down")
         if options["repeat"] and not options["open"]:
             raise CommandError("--repeat: goes with --open POOL")
+        if (options["status"] or options["open"]) and (options["quiet_since"] or options["went_back_to"]):
+            raise CommandError(
+                "--quiet-since and --went-back-to: do not go with --status or --open, which close nothing"
+            )
         with acting_as(OPERATOR):
             if options["open"]:
                 self._open(options["open"], options["reason"].strip(), options["repeat"])
@@ -56,7 +60,7 @@ class Command(BaseCommand):
         self._tell()
 
     def _restored(self, options: dict[str, Any]) -> None:
-        with transaction.atomic():
+        with patient(), transaction.atomic():
             closed = restoring.restored(
                 note=options["reason"].strip() or "restored: commits may have been lost",
                 went_back_to=options["went_back_to"],
@@ -65,7 +69,7 @@ class Command(BaseCommand):
             )
             AuditFigure.objects.all().delete()  # a checkpoint of rows that may be lost is worth nothing
         self.stdout.write(
-            f"{closed.attempts} attempts are doubted and will be found out,"
+            f"{closed.doubted} attempts are doubted and will be found out, {closed.accepted} accepted ones are asked for now,"
             f" {closed.suspected} waiting or running jobs may have been sent by what was lost"
         )
 
@@ -86,13 +90,3 @@ class Command(BaseCommand):
             self.stdout.write(f"pool {row['name']}: closed {until}{waits}. {row['quarantine_note']}")
         if not rows:
             self.stdout.write("every pool is open")
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = parse_datetime(text)
-    except ValueError:
-        moment = None
-    if moment is None:
-        raise CommandError(f"{text!r} is no time; write it as 2030-01-31T12:00:00Z")
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

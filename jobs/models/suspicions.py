@@ -17,6 +17,7 @@ class Suspicion(models.Model):
         MAY_REPEAT = "may_repeat", "its type allows repeats"
         NOBODY_KNOWS = "nobody_knows", "nobody can tell: it failed with outcome_unknown"
         ENDED = "ended", "it ended meanwhile"
+        UNDER_WAY = "under_way", "its attempt was still being found out when the pool opened"
         OPERATOR = "operator", "an operator knows that it did not run, or wants it repeated"
 
     # No foreign keys in the database: each would be one more trigger to ask for every move of a job.

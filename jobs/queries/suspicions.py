@@ -1,0 +1,155 @@
+"""Jobs that commits which were lost may have sent: which they are, what is needed to ask for them, and what was decided."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from jobs.states import JOB
+from pool.states import RESOURCE
+from statemachine.sql import Row, fetch
+
+MOST = 200  # suspicions looked at in one round
+
+# One that waits for a time which has not come yet was not sent before it.
+_SUSPECT = """
+WITH suspected AS (
+    INSERT INTO jobs_suspicion (job_id, pool_id, since, look_at, asks_failed, decided)
+    SELECT id, pool_id, clock_timestamp(), clock_timestamp(), 0, '' FROM jobs_job
+    WHERE state IN ('assigned', 'processing')
+       OR (state = 'pending' AND (due_at IS NULL OR unaffordable OR due_at <= clock_timestamp()))
+    ON CONFLICT (job_id) DO UPDATE SET since = EXCLUDED.since, look_at = EXCLUDED.look_at, asks_failed = 0, decided = '',
+           decided_at = NULL, attempt_id = NULL
+    RETURNING 1)
+SELECT count(*) AS jobs FROM suspected"""
+
+_SUSPECTS = """
+SELECT s.job_id, s.pool_id, s.asks_failed, j.state, j.attempts, j.max_attempts, j.run, j.payload, j.metadata,
+       jt.name AS type, jt.upstream::text AS type_upstream, jt.delivery, jt.max_runtime_ms, tt.name AS tenant,
+       p.upstream::text AS pool_upstream,
+       (extract(epoch FROM clock_timestamp() - s.since) * 1000)::float8 AS age_ms,
+       (SELECT count(*) FROM pool_upstreamaccount u WHERE u.pool_id = s.pool_id) AS accounts
+FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN jobs_jobtype jt ON jt.id = j.type_id
+JOIN tenants_tenant tt ON tt.id = j.tenant_id JOIN pool_pool p ON p.id = s.pool_id
+WHERE s.decided_at IS NULL AND"""
+_DUE = f"""{_SUSPECTS} s.look_at <= clock_timestamp() AND p.quarantined_at IS NOT NULL
+ORDER BY s.look_at, s.job_id LIMIT {MOST} FOR NO KEY UPDATE OF s SKIP LOCKED"""
+_UNDECIDED = f"{_SUSPECTS} s.pool_id = %s ORDER BY s.job_id LIMIT {MOST}"
+_LATER = """
+UPDATE jobs_suspicion s SET look_at = clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0),
+       asks_failed = CASE WHEN v.failed < 0 THEN 0 ELSE s.asks_failed + v.failed END
+FROM jsonb_to_recordset(%s::jsonb) AS v(job_id uuid, pause_ms float8, failed int)
+WHERE s.job_id = v.job_id AND s.decided_at IS NULL"""
+# In the order of their ids: a sweep and an operator may decide of the same ones.
+_DECIDE = """
+WITH undecided AS (
+    SELECT job_id FROM jobs_suspicion WHERE {which} AND decided_at IS NULL ORDER BY job_id FOR NO KEY UPDATE)
+UPDATE jobs_suspicion s SET decided = %s, decided_at = clock_timestamp(), attempt_id = %s
+FROM undecided u WHERE s.job_id = u.job_id"""
+_STILL = """
+SELECT job_id FROM jobs_suspicion WHERE job_id = ANY(%s) AND decided_at IS NULL ORDER BY job_id FOR NO KEY UPDATE"""
+
+_ACCOUNTS = """
+SELECT u.id AS account_id, u.name AS account, u.sealed_credential, u.labels, u.vars, u.base_url, u.pool_id,
+       u.tracked_since IS NOT NULL AND p.tracks_credits AS pays
+FROM pool_upstreamaccount u JOIN pool_pool p ON p.id = u.pool_id WHERE u.pool_id = ANY(%s) ORDER BY u.id"""
+
+_SESSION = f"""
+SELECT r.id, r.account_id, r.fence FROM pool_resource r
+WHERE r.account_id = %s AND r.state IN {RESOURCE.guard("reserve")} ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
+_STANDS = f"""
+SELECT j.id, j.pool_id, j.run, j.attempts, j.cost, COALESCE(j.turn, p.virtual_time) AS turn
+FROM jobs_job j JOIN pool_pool p ON p.id = j.pool_id JOIN jobs_suspicion s ON s.job_id = j.id
+WHERE j.id = %s AND j.state IN {JOB.guard("assign")} AND s.decided_at IS NULL"""
+_GIVE_TURN = "UPDATE jobs_job SET turn = %s, due_at = NULL, unaffordable = false WHERE id = %s"
+# What an account has that is not offline gets free once.
+_GETS_FREE = "SELECT 1 AS yes FROM pool_resource WHERE account_id = %s AND state <> 'offline' LIMIT 1"
+# Numbers before the one that is taken up; nothing else will use them.
+_SKIPPED = """
+INSERT INTO jobs_attempt (job_id, resource_id, account_id, run, number, dispatch_key, fence, phase, verdict, error_class,
+                          error_code, error_message, reference, holder, sendings, ended_at, finished_at)
+SELECT %(job)s::uuid, %(resource)s::bigint, %(account)s::bigint, %(run)s::int, v.number,
+       'job.' || %(job)s::uuid || '.a' || v.number, %(fence)s::bigint + v.number - %(first)s::int, 'ended', v.verdict, '',
+       'restored', v.message, '', '', 0, clock_timestamp(), clock_timestamp()
+FROM jsonb_to_recordset(%(skipped)s::jsonb) AS v(number int, verdict text, message text) ORDER BY v.number"""
+
+
+def suspect() -> int:
+    """Every job that may have been sent by a commit that was lost; how many there are."""
+    return int(fetch(_SUSPECT)[0]["jobs"])
+
+
+def due() -> list[Row]:
+    """Locks suspicions that are to be looked at, passing over those that others have."""
+    return fetch(_DUE)
+
+
+def any_due() -> bool:
+    """Whether there are any."""
+    return bool(
+        fetch("""SELECT 1 AS yes FROM jobs_suspicion s JOIN pool_pool p ON p.id = s.pool_id
+                 WHERE s.decided_at IS NULL AND s.look_at <= clock_timestamp() AND p.quarantined_at IS NOT NULL LIMIT 1""")
+    )
+
+
+def undecided(pool_id: int) -> list[Row]:
+    """Jobs of the pool about which it is not decided whether they were sent, as of `due`. Locks nothing."""
+    return fetch(_UNDECIDED, [pool_id])
+
+
+def later(rows: Sequence[Row]) -> None:
+    """These are looked at after a pause: {job_id, pause_ms, failed}, the last added to the askings in a row that told nothing;
+    -1: this one told something, and ends the row.
+    """
+    fetch(_LATER, [json.dumps(rows, default=str)])
+
+
+def decide(word: str, job_ids: Sequence[UUID], attempt_id: int | None = None) -> None:
+    """What came of these suspicions; one that is decided stays so. Locks them by id."""
+    fetch(_DECIDE.format(which="job_id = ANY(%s)"), [list(job_ids), word, attempt_id])
+
+
+def decide_all(word: str, pool_id: int) -> None:
+    """The same of every one of the pool."""
+    fetch(_DECIDE.format(which="pool_id = %s"), [pool_id, word, None])
+
+
+def still_undecided(job_ids: Sequence[UUID]) -> list[UUID]:
+    """Locks the suspicions of these (locked) jobs by id: those about which nobody else has decided meanwhile."""
+    return [row["job_id"] for row in fetch(_STILL, [list(job_ids)])]
+
+
+def accounts(pool_ids: Sequence[int]) -> list[Row]:
+    """The accounts of these pools, with what a call needs of them."""
+    return fetch(_ACCOUNTS, [list(pool_ids)])
+
+
+def stands(job_id: UUID) -> Row | None:
+    """This (locked) job, while it waits under suspicion."""
+    return next(iter(fetch(_STANDS, [job_id])), None)
+
+
+def session_of(account_id: int) -> Row | None:
+    """Locks a session of the account on which nothing runs; draining ones too, since the work is there already."""
+    return next(iter(fetch(_SESSION, [account_id])), None)
+
+
+def gets_free(account_id: int) -> bool:
+    """Whether waiting for a session of the account is of any use."""
+    return bool(fetch(_GETS_FREE, [account_id]))
+
+
+def give_turn(job_id: UUID, turn: float) -> None:
+    """This (locked) job runs, so it has its turn."""
+    fetch(_GIVE_TURN, [turn, job_id])
+
+
+def skip_numbers(job: Row, session: Row, skipped: Sequence[dict[str, Any]]) -> int:
+    """Attempts that only the lost commits knew, ended: {number, verdict, message} of each number from the job's next on, in
+    their order; the fence that comes after theirs.
+    """
+    first, fence = job["attempts"] + 1, session["fence"] + 1
+    given = {"job": job["id"], "resource": session["id"], "account": session["account_id"], "run": job["run"]}
+    fetch(_SKIPPED, {**given, "first": first, "fence": fence, "skipped": json.dumps(skipped)})
+    after: int = fence + len(skipped)
+    return after
