@@ -77,17 +77,21 @@ def drive(redrive_id: int) -> int:
     redrive = Redrive.objects.filter(pk=redrive_id, state=Redrive.State.RUNNING).first()
     if redrive is None:
         return 0
-    wanted, begun = Filter.of_data(redrive.filter), 0
-    letters = dead_letters.next_of(wanted.terms(), redrive.seen_at, redrive.seen_id, redrive.began_at)
-    until = time.monotonic() + LONGEST_SECONDS
-    for letter in letters:
-        if letter["fits"]:
-            moved = _replay(redrive_id, letter)
-            if moved is None or time.monotonic() > until:
-                return begun + (moved or 0)
-            begun += moved
-    _pass(redrive_id, letters[-1] if letters else None, last=len(letters) < dead_letters.MOST_READ)
-    return begun
+    wanted, number = Filter.of_data(redrive.filter), 0
+    until, seen = time.monotonic() + LONGEST_SECONDS, (redrive.seen_at, redrive.seen_id)
+    while True:
+        letters = dead_letters.next_of(wanted.terms(), *seen, redrive.began_at)
+        for letter in letters:
+            if letter["fits"]:
+                moved = _replay(redrive_id, letter)
+                if moved is None or time.monotonic() > until:
+                    return number + (moved or 0)
+                number += moved
+        is_last = len(letters) < dead_letters.MOST_READ
+        _pass(redrive_id, letters[-1] if letters else None, last=is_last)
+        if is_last or time.monotonic() > until:
+            return number
+        seen = letters[-1]["finished_at"], letters[-1]["id"]
 
 
 def _replay(redrive_id: int, letter: Row) -> int | None:

@@ -20,7 +20,7 @@ from tests.chaos.judging import Outcome, run, tell
 from tests.chaos.world import World
 
 END_SECONDS = 60.0  # that the drain and the referee may take, of the minutes
-UPGRADE_SECONDS = 120.0
+LEAST_MINUTES = 5.0  # for an upgrade, which wants a world of its own
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
     tell(f"Seed {options.seed}; the data and logs stand in {home}")
     end = time.monotonic() + (float("inf") if options.full else 60 * options.minutes)
     outcomes: list[Outcome] = []
-    if options.only.search(upgrade.NAME):
+    if options.only.search(upgrade.NAME) and (options.full or options.minutes >= LEAST_MINUTES):
         outcomes += _upgraded(home / "upgrade", options.seed)
     for groups in (1, 3) if options.full else (options.groups,):
         outcomes += _in_a_world(home / f"groups-{groups}", groups, end, options)

@@ -72,7 +72,10 @@ def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
     before, ended = steady(world), _ended(world)
     sessions.begin_anew()
     outcome = Outcome(experiment.name)
-    experiment.run(world)
+    try:
+        experiment.run(world)
+    except AssertionError as error:  # what it waited for did not come; the others are tried all the same
+        outcome.violations.append(str(error))
     if not (experiment.spares_others and world.groups > 1):
         sessions.begin_anew()
     judge(world, sessions, outcome, before)

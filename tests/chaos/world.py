@@ -34,6 +34,7 @@ LEASE_SECONDS: Final = 3.0
 SWEEP_SECONDS: Final = 1.0
 LONGEST_RESTART_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 120.0
+AT_ONCE: Final = 2  # groups that are started
 RATE: Final = 10.0  # submits a second, under a third of what the sessions can do
 WEB: Final = ("web", "live", "beat")
 WORKERS: Final = ("worker-assign", "worker-transitions", "worker-upstream")
@@ -98,7 +99,7 @@ class World:
         for name in ("client-web", "upstream-web"):
             self.proxies[name].aim(self.web.run["web_url"])
         names = ["workers", *(f"workers-{number}" for number in range(2, self.groups + 1))]
-        with ThreadPoolExecutor() as at_once:
+        with ThreadPoolExecutor(AT_ONCE) as at_once:
             started = [at_once.submit(self.start, name, WORKERS) for name in names]
             keys = dict(line.split() for line in self._issued(declared.TENANTS))
             for each in started:
@@ -224,11 +225,8 @@ class World:
         self.berths.pop(name).stop()
 
     def _kill(self, name: str) -> None:
-        """At the end nobody has to wait for work in flight: with its `up` all processes of a group end."""
         if (berth := self.berths.pop(name, None)) is not None:
-            berth.process.kill()
-            berth.process.wait()
-            berth.log.close()
+            berth.kill()
 
     def _folder(self, name: str) -> Path:
         folder = self.home / name

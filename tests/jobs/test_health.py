@@ -82,7 +82,7 @@ def test_a_hundred_busy_answers_cost_no_try() -> None:
     for _ in range(100):
         assert transitions.assign(world.pool.pk) == 1
         factories.end(job, BARE_429)
-        world.after(2)
+        world.after(301)  # a pause grows with the time since the first start, to five minutes
         transitions.come_due([job.pk])
         transitions.promote(world.pool.pk, [world.tenant.pk])
     transitions.assign(world.pool.pk)

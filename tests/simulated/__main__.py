@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.servers import ServersOfTheRun
 
+SHOWN_EACH = 250  # seeds
 say = partial(print, flush=True)
 
 
@@ -59,13 +60,12 @@ def _run(arguments: argparse.Namespace) -> int:
             return _sow(runner, arguments.bugs, arguments.most)
         first, last = map(int, arguments.seeds.split(":"))
         begun, count = time.monotonic(), 0
-        for found in runner.run(range(first, last)):
-            count += 1
-            say(f"seed {found.seed}: {found.what}")
-        seconds = time.monotonic() - begun
-        say(
-            f"{last - first} seeds in {seconds:.0f} s, {seconds / max(1, last - first):.3f} s each; {count} with a breach"
-        )
+        for start in range(first, last, SHOWN_EACH):
+            end = min(start + SHOWN_EACH, last)
+            for found in runner.run(range(start, end)):
+                count += 1
+                say(f"seed {found.seed}: {found.what}")
+            say(f"seeds {first} to {end - 1}: {count} with a breach, {time.monotonic() - begun:.0f} s")
         return int(count > 0)
 
 
@@ -80,12 +80,14 @@ def _side_by_side(seeds: str, count: int) -> int:
 
 def _sow(runner: Any, names: list[str], most: int) -> int:
     from tests.simulated.bugs import BUGS, sown
+    from tests.simulated.regressions import FOUND_BY
 
     missed = 0
     for name in names or BUGS:
         begun = time.monotonic()
         with sown(name):
-            found = next(iter(runner.run(range(most))), None)
+            found = runner.one(FOUND_BY[name]) if name in FOUND_BY else None
+            found = found or next(runner.run(range(most)), None)
         runner.empty()
         missed += found is None
         told = f"seed {found.seed}: {found.what[:150]}" if found else f"NOT FOUND in {most} seeds"

@@ -199,37 +199,6 @@ def _released_when_asked(patch: Patch) -> None:
     patch(closing, "request_cancel", request_cancel)
 
 
-def _expired_after_its_start(patch: Patch) -> None:
-    give_up = closing.give_up
-
-    def give_up_whatever(verb: str, job_ids: Any, **terms: Any) -> int:
-        return give_up(
-            verb,
-            job_ids,
-            **({**terms, "where": "t.start_deadline <= clock_timestamp()"} if verb == "expire" else terms),
-        )
-
-    patch(closing, "give_up", give_up_whatever)
-    patch(
-        missed,
-        "jobs_to_expire",
-        lambda: missed._column(
-            "SELECT id FROM jobs_job WHERE state = 'pending' AND start_deadline <= clock_timestamp() ORDER BY id"
-        ),
-    )
-
-
-def _refused_repeat_believed(patch: Patch) -> None:
-    read = mapping.read_answer
-    patch(http.mapping, "read_answer", lambda *given: read(*given[:-1], False))
-
-
-def _cancel_believed(patch: Patch) -> None:
-    ends = Finding.__dict__["ends"]
-    believed = property(lambda self: ends.fget(self) or (self.kind == "cancel" and self.outcome.verdict == ""))
-    patch(Finding, "ends", believed)
-
-
 def _retry_releases(patch: Patch) -> None:
     retry = closing._retry
 
@@ -278,8 +247,5 @@ BUGS: dict[str, Bug] = {
     "evidence fenced": Bug("what a late writer learned is thrown away", _evidence_fenced),
     "cancelled while it runs": Bug("a cancel ends a job that the upstream is at", _cancelled_while_it_runs),
     "released when asked": Bug("asking for a cancel gives the hold back at once", _released_when_asked),
-    "expired after its start": Bug("the deadline for the first start also ends retries", _expired_after_its_start),
-    "refused repeat believed": Bug("refusing a repeat counts as not executed", _refused_repeat_believed),
-    "cancel believed": Bug("a cancel that was only asked for counts as the end", _cancel_believed),
     "retry releases": Bug("a retry gives the hold back", _retry_releases),
 }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.simulated import ends
+from tests.simulated import database, ends
 from tests.simulated.crew import Task
 from tests.simulated.provider import Work
 from upstream.calls import Outcome
@@ -126,6 +126,4 @@ class Checks:
         self.judge()
 
     def _ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        self._world.cursor.execute(sql, parameters)
-        found: list[tuple[Any, ...]] = self._world.cursor.fetchall()
-        return found
+        return database.ask(self._world.cursor, sql, *parameters)

@@ -15,6 +15,10 @@ _FUNCTION = """
 CREATE FUNCTION simulated.{name}() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$
     SELECT timestamptz '2026-01-01 00:00:00+00'
            + pg_catalog.pg_sequence_last_value('simulated.clock'::regclass) * interval '1 microsecond' $$"""
+# How long a lock is waited for is real time, of which a busy machine needs more than a simulated one.
+_SET_CONFIG = """
+CREATE FUNCTION simulated.set_config(text, text, boolean) RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT pg_catalog.set_config($1, CASE $1 WHEN 'lock_timeout' THEN '0' ELSE $2 END, $3) $$"""
 _DEFAULTS = """
 SELECT format('ALTER TABLE %I ALTER COLUMN %I SET DEFAULT simulated.statement_timestamp()', c.relname, a.attname)
 FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.adnum
@@ -45,8 +49,10 @@ def install(cursor: Any, database: str) -> None:
     cursor.execute(_DEFAULTS)
     for (statement,) in cursor.fetchall():
         cursor.execute(statement)
+    cursor.execute(_SET_CONFIG)
     cursor.execute(f"ALTER DATABASE {database} SET search_path = simulated, pg_catalog, public")
     cursor.execute(f"ALTER DATABASE {database} SET deadlock_timeout = '10ms'")
+    cursor.execute(f"ALTER DATABASE {database} SET jit = off")
 
 
 def set_to(cursor: Any, us: int) -> None:

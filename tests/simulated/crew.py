@@ -18,7 +18,7 @@ SIZE = 12
 # They take no lock and change nothing that others see.
 _SILENT = re.compile(r"\s*(PREPARE|SAVEPOINT|RELEASE|ROLLBACK TO|SET|SELECT set_config)\b", re.IGNORECASE)
 _NAME = re.compile(r"(PREPARE|EXECUTE) (berth_\w+)")
-_numbers = itertools.count(1)
+_numbers = itertools.count(1)  # they grow in the order in which tasks are made, which is that of a seed
 
 
 class Crashed(BaseException):

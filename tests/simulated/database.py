@@ -2,6 +2,7 @@
 
 import os
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psycopg2
 from django.conf import settings
@@ -11,6 +12,7 @@ from django.db import connection, connections
 from tests.simulated import clock
 
 CONNECTIONS = 40
+_prepared: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()  # SQL → name, by connection
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}
 
 
@@ -24,6 +26,8 @@ def make() -> None:
     settings.DATABASE_POOL_SIZE = CONNECTIONS
     settings.DATABASES["default"]["NAME"] = connection.settings_dict["NAME"] = name
     call_command("migrate", verbosity=0)
+    # Time limits are of real time, see `clock`.
+    settings.DATABASES["default"]["OPTIONS"]["options"] = "-c plan_cache_mode=force_generic_plan"
     with connection.cursor() as cursor:
         clock.install(cursor, name)
     connections.close_all()
@@ -47,6 +51,19 @@ def monitor() -> Any:
     parameters = connection.get_connection_params()
     found = psycopg2.connect(**{key: value for key, value in parameters.items() if key != "cursor_factory"})
     found.autocommit = True
+    return found
+
+
+def ask(cursor: Any, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """The rows of a question that is asked often: planning it costs more than answering it."""
+    if sql not in _prepared.setdefault(cursor.connection, {}):
+        parts = sql.split("%s")
+        text = parts[0] + "".join(f"${number}{part}" for number, part in enumerate(parts[1:], 1))
+        _prepared[cursor.connection][sql] = name = f"asked_{len(_prepared[cursor.connection])}"
+        cursor.execute(f"PREPARE {name} AS {text}")
+    marks = ", ".join(["%s"] * len(parameters))
+    cursor.execute(f"EXECUTE {_prepared[cursor.connection][sql]}" + (f"({marks})" if marks else ""), parameters or None)
+    found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 
 

@@ -7,6 +7,8 @@ where that overlooks what this sees, a job never ends, and the drain says so.
 from dataclasses import dataclass
 from typing import Any
 
+from tests.simulated import database
+
 # What time alone brings; the others are hints that were lost.
 OF_TIME = frozenset(
     {"unassign", "doubt", "verify", "cancel_upstream", "expire", "release", "replace_probes", "come_due"}
@@ -56,8 +58,7 @@ class Due:
 
 
 def now(cursor: Any) -> Due:
-    cursor.execute(_DUE)
-    found = [(step, left) for step, left in cursor.fetchall() if left is not None]
+    found = [(step, left) for step, left in database.ask(cursor, _DUE) if left is not None]
     steps = frozenset(step for step, left in found if left <= 0)
     waits = [left for step, left in found if step != "replace_probes"]
     return Due(steps, max(0.0, min(waits)) if waits else None)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tests.simulated import database
 from tests.simulated.plan import MICRO
 from tests.simulated.provider import Work
 
@@ -44,8 +45,7 @@ class Ended(NamedTuple):
 
 
 def of_pool(cursor: Any, pool_id: int) -> list[Ended]:
-    cursor.execute(_JOBS, [list(TERMINAL), pool_id])
-    return [Ended(*row) for row in cursor.fetchall()]
+    return [Ended(*row) for row in database.ask(cursor, _JOBS, list(TERMINAL), pool_id)]
 
 
 def breaches(job: Ended, works: Sequence[Work], lost: int) -> Iterator[str]:

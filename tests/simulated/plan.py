@@ -107,6 +107,8 @@ class Plan:
     long: float = 0.0
     alike: bool = False  # what begins together ends together
     slow_steps: float = 0.0
+    stalls: int = 0  # for longer than a lease, between the intent and its call
+    crowds: bool = False  # several may wait for one lock: whom the server then lets on first, no seed decides
 
 
 def of_seed(seed: int) -> Plan:
@@ -124,6 +126,8 @@ def of_seed(seed: int) -> Plan:
     plan.alike = draw.random() < 0.4
     if not calm:
         _fail(draw, plan)
+    plan.crowds = draw.random() < 0.1
+    plan.stalls = 0 if calm or draw.random() < 0.85 else 2
     return plan
 
 
@@ -177,6 +181,7 @@ def _fail(draw: random.Random, plan: Plan) -> None:
         plan.crashes, plan.crash = draw.choice([1, 2, 5]), draw.choice([0.003, 0.01, 0.03])
     if draw.random() < 0.4:
         plan.pauses = draw.choice([1, 3, 6])
+        plan.unavailable = max(plan.unavailable, 0.1)  # a refusal that is read too late speaks of another sending
     if draw.random() < 0.2:
         plan.outages = draw.choice([1, 2])
     plan.long = draw.choice([0.0, 0.1, 0.4])

@@ -124,6 +124,7 @@ class SimulatedLoop(CallLoop[Any]):
         if begun and action == "submit":
             self.process.keep_leases()
             self._watch_later(key)
+            self.process.world.calls(self.process)
         return begun
 
     def leased(self) -> dict[Any, Any]:

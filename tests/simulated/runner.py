@@ -71,9 +71,11 @@ class Runner:
             self.empty()
 
     def one(self, seed: int) -> Found | None:
-        """One seed in empty tables, with an audit of its own."""
+        """One seed in empty tables, with an audit of its own; they are empty after it."""
         self.empty()
-        return self._one(seed) or self._audit(seed)
+        found = self._one(seed) or self._audit(seed)
+        self.empty()
+        return found
 
     def empty(self) -> None:
         self._since_empty = 0

@@ -15,6 +15,7 @@ from tests.simulated.crew import Crew, Task
 LOCK_SECONDS = 0.004  # of real time, after which it is asked whether a statement waits for a lock
 STUCK_SECONDS = 20  # of real time: then the simulator itself is broken
 _WAITING = "SELECT pid FROM unnest(%s) pid WHERE cardinality(pg_blocking_pids(pid)) > 0"
+_BLOCKING = "SELECT DISTINCT unnest(pg_blocking_pids(pid)) FROM unnest(%s) pid"
 _WORDS = re.compile(r"\s+")
 
 
@@ -30,6 +31,10 @@ class Scheduler:
         self._queue: list[tuple[int, int, Any, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._told_us = -1
+        self.one_waits = (
+            True  # who holds a lock that is waited for goes on alone: of two who wait, chance draws the first
+        )
+        self._deferred: list[Task] = []
         self.runs = 0  # of tasks: as long as it stays, the database stays as it is
 
     def at(self, seconds: float, what: Callable[[], None], process: Any = None) -> None:
@@ -83,6 +88,9 @@ class Scheduler:
     def _let_on(self, task: Task) -> None:
         if task.done or task.blocked:
             return
+        if self.one_waits and not task.dead and self._is_to_wait(task):
+            self._deferred.append(task)
+            return
         self.say(task, task.at if not task.dead else "is no more")
         self._run(task, task.gate.release)
 
@@ -106,9 +114,10 @@ class Scheduler:
             except queue.Empty:
                 waited += LOCK_SECONDS
                 for task in self._waiting(running):
-                    task.blocked = True
                     running.remove(task)
-                    self.say(task, "waits for a lock")
+                    if not task.blocked:  # else the next in the row's queue was asked for between two waits
+                        task.blocked = True
+                        self.say(task, "waits for a lock")
                 if waited > STUCK_SECONDS:
                     raise RuntimeError(
                         f"stuck: {[str(task) for task in running]}\n" + "\n".join(self.trace[-40:])
@@ -118,6 +127,19 @@ class Scheduler:
                 running = [task for task in blocked if task not in waiting]
         for task in sorted(stopped, key=lambda each: each.number):
             self._stopped(task)
+        deferred, self._deferred = self._deferred, []
+        for task in deferred:
+            self._again(task, 0.0)
+
+    def _is_to_wait(self, task: Task) -> bool:
+        blocked = [each.pid for each in self.active if each.blocked]
+        if not blocked:
+            return False
+        self.cursor.execute(_BLOCKING, [blocked])
+        return not (task.in_transaction and task.pid in {pid for (pid,) in self.cursor.fetchall()})
+
+    def _again(self, task: Task, seconds: float) -> None:
+        self.at(seconds, lambda: self._let_on(task), task.process)
 
     def _stopped(self, task: Task) -> None:
         task.blocked = False
@@ -125,7 +147,7 @@ class Scheduler:
             if task.dead:
                 self._let_on(task)
             else:
-                self.at(self.step_seconds(), lambda: self._let_on(task), task.process)
+                self._again(task, self.step_seconds())
             return
         self.active.remove(task)
         task.process.tasks.remove(task)

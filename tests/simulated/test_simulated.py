@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulated import bugs, short
 
-SECONDS = 180
+SECONDS = 300
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,7 @@ class World:
             module.time = self.clock  # type: ignore[attr-defined]
         self.scheduler = Scheduler(plan.seed, crew, self.clock, cursor)
         self.scheduler.step_seconds = self._step_seconds
+        self.scheduler.one_waits = not plan.crowds
         self.random = self.scheduler.random
         random.seed(plan.seed)  # the product's own jitter
         uuid_utils.compat.uuid7 = self._new_id  # type: ignore[assignment]
@@ -57,7 +58,8 @@ class World:
         self.network = Network(self)
         self.web = Process(self, "web")
         self.workers = [Process(self, f"worker{number}") for number in range(1, plan.workers + 1)]
-        self._crashes, self._pauses = plan.crashes, (plan.pauses + 1) // 2
+        self._crashes, self._pauses, self._stalls = plan.crashes, (plan.pauses + 1) // 2, plan.stalls
+        self._chance = random.Random(f"stalls {plan.seed}")
         self._make_rows()
 
     def run(self) -> None:
@@ -128,6 +130,12 @@ class World:
         """An answer is on its way to this process: the worst moment to stand still."""
         if self._pauses and self.random.random() < 0.2:
             self._pauses -= 1
+            self._pause(process)
+
+    def calls(self, process: Process) -> None:
+        """This process has committed an intent, and is about to call."""
+        if self._stalls and self._chance.random() < 0.4:
+            self._stalls -= 1
             self._pause(process)
 
     def _pause(self, process: Process) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import yaml
 
 from tests.whole.commands import PROJECT, Commands
 
-START_SECONDS = 120
+START_SECONDS = 240
 WAIT_SECONDS = 60
 
 
@@ -36,8 +36,12 @@ class Running:
         self.process = subprocess.Popen(
             command, cwd=self.project, env=self.environment, stdout=self.log, stderr=subprocess.STDOUT
         )
-        wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
-        assert self.process.poll() is None, (home / "up.log").read_text()
+        try:
+            wait_for(lambda: (home / "run.json").exists() or self.process.poll() is not None, START_SECONDS)
+            assert self.process.poll() is None, (home / "up.log").read_text()
+        except BaseException:
+            self.process.kill()  # and with it all that it started: nobody else knows of it yet
+            raise
 
     @property
     def run(self) -> dict[str, Any]:
@@ -98,6 +102,15 @@ class Running:
         """What the audit finds now, by rule."""
         rules = json.loads(self.manage("audit", "--json").stdout)["rules"]
         return {name: rule["rows"] for name, rule in rules.items() if rule["count"]}
+
+    def kill(self) -> None:
+        """As a power cut would end `up` and all that it started."""
+        for pid in (self.process.pid, *self.pids().values()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+        self._commands.stop()
 
     def stop(self) -> int:
         """As Ctrl-C would; its exit code."""

@@ -177,7 +177,7 @@ def test_a_redis_that_is_killed_while_workers_hold_messages_takes_no_worker_alon
     before = berth.pids()
     with simulator("--accounts", "10", "--latency", "1s") as url, berth_of(berth, "load", url, 10) as client:
         ids = submit_all(client, "load", 20, threads=8)
-        wait_for(lambda: report(url)["received"] == 10)
+        wait_for(lambda: report(url)["received"] >= 10)  # by then some may have ended
         with balances_held(berth.run["database_url"]) as tasks_that_wait:
             wait_for(lambda: tasks_that_wait() > 1)  # in the middle of their messages
             apart.kill_redis()

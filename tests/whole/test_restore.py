@@ -54,11 +54,10 @@ class Installation:
 
     def kill_everything(self) -> None:
         """As a power cut would end it; the servers come back by themselves."""
-        pids = [*self.berth.pids().values(), *self.servers.pids().values()]
-        for pid in (self.berth.process.pid, *pids):
+        pids = list(self.servers.pids().values())
+        self.berth.kill()
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        self.berth.process.wait()
-        self.berth.log.close()
         wait_for(lambda: not set(self.servers.pids().values()) & {0, *pids})
         wait_for(lambda: self.servers.manage("restored", "--status").returncode == 0)
 

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 
 from broker_project.backup.archive import check
 from broker_project.backup.errors import RestoreRefused
 from broker_project.backup.putting_back import Plan, examine, put_back
 from broker_project.backup.telling import progress, size_text
 from broker_project.management.moments import moment
+from broker_project.postgres_pool import pools
 
 
 class Command(BaseCommand):
@@ -33,6 +35,8 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="only say whether it could be restored here")
 
     def handle(self, **options: Any) -> None:
+        connection.close()
+        pools.close_all()  # what this process itself has open would be in its own way
         try:
             replace = options["replace"] or options["check"]  # which changes nothing
             plan = examine(options["path"], replace=replace, without_keys=options["without_keys"])

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -10,7 +9,7 @@ from tests.whole.cases.world import World
 from tests.whole.running import wait_for
 
 pytestmark = pytest.mark.processes
-SOON_SECONDS = 12  # a lease and a sweep are four; a busy machine takes its time
+SOON_SECONDS = 40  # far below max_runtime: the key is sent again when the lease is over, which takes about four
 CRASH_BUDGET = 3
 WORKER = "worker-upstream"
 
@@ -29,26 +28,28 @@ def starts(world: World, job_id: str) -> int:
 
 def test_jobs_of_a_killed_worker_are_taken_up_and_one_that_kills_it_is_no_job_for_a_fourth(world: World) -> None:
     found, repeated = "worker is killed", "tried again"
-    first, again = world.submit(found, 1), world.submit(repeated, 1, {"hang": "2s", "times": 1})
-    next_one = world.submit(found)  # waits for the only session of its account
+    first, next_one = (
+        world.submit(found, 1),
+        world.submit(found),
+    )  # the second waits for the only session of its account
     deadly = world.submit("crash loop", sim={"hang": "2s", "repeats": True})
-    wait_for(lambda: all(starts(world, job_id) == 1 for job_id in (first, again, deadly)))
+    wait_for(lambda: starts(world, first) == starts(world, deadly) == 1)
     kill_the_worker(world)
-    killed_at = time.monotonic()
-
-    jobs = world.ended(found, [first, next_one])
-    assert time.monotonic() - killed_at < SOON_SECONDS, "the gate does not hold up its key"
+    jobs = world.ended(found, [first, next_one], SOON_SECONDS)
     assert [(job["state"], job["attempts"]) for job in jobs] == [("completed", 1)] * 2
     assert len(world.executions([first, next_one])) == 2
 
-    (job,) = world.ended(repeated, [again])
-    assert (job["state"], job["attempts"], job["credits"]["charged"]) == ("completed", 2, "1.000000")
-    lost_one, good = world.attempts(repeated, again)
-    assert (lost_one["verdict"], lost_one["error"]["code"], good["verdict"]) == ("unknown", "worker_lost", "succeeded")
-
-    for lost in range(2, CRASH_BUDGET + 1):
-        wait_for(lambda lost=lost: starts(world, deadly) == lost)
-        kill_the_worker(world)
+    wait_for(lambda: starts(world, deadly) == 2)
+    kill_the_worker(world)
+    wait_for(lambda: starts(world, deadly) == CRASH_BUDGET)
+    again = world.submit(repeated, 1, {"hang": "2s", "times": 1})
+    wait_for(lambda: starts(world, again) == 1)
+    kill_the_worker(world)
     (job,) = world.ended("crash loop", [deadly])
     assert (job["state"], job["error"]["code"], starts(world, deadly)) == ("failed", "crash_budget", CRASH_BUDGET)
     assert world.sessions("crash loop") == {"available": 1}
+
+    (job,) = world.ended(repeated, [again])
+    assert (job["state"], job["attempts"], job["credits"]["charged"]) == ("completed", 2, "1.000000")
+    lost, good = world.attempts(repeated, again)
+    assert (lost["verdict"], lost["error"]["code"], good["verdict"]) == ("unknown", "worker_lost", "succeeded")

@@ -21,7 +21,7 @@ TERMINAL = {"completed", "failed", "cancelled"}
 POOLS: dict[str, tuple[int, dict[str, Any]]] = {
     "worker is killed": (1, {"upstream": SYNC}),
     "tried again": (1, {"upstream": BLIND, "accept_repeats": True, "max_runtime": "3s"}),
-    "crash loop": (1, {"upstream": SYNC, "max_runtime": "3s"}),
+    "crash loop": (1, {"upstream": SYNC, "max_runtime": "6s"}),
     "copied messages": (4, {"upstream": SYNC}),
     "workers come and go": (3, {"upstream": SYNC}),
     "cancelled": (1, {"upstream": SYNC, "max_runtime": "4s"}),
