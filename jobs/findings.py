@@ -169,7 +169,7 @@ class Finding:
             "progress": storable(self.outcome.progress),
             "age_ms": self.flight.row["age_ms"],
             "pause_ms": inquiry.pause_ms(self.flight.ways, 0, self.outcome.retry_after_ms) if may_be_asked else None,
-            "max_runtime_ms": self.flight.row["max_runtime_ms"],
+            "over_ms": self.flight.over_ms,
         }
 
     def doubt(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Finding:
             "error_message": storable(self.outcome.error_message),
             "age_ms": self.flight.row["age_ms"],
             "pause_ms": self._pause_ms(),
-            "max_runtime_ms": self.flight.row["max_runtime_ms"],
+            "over_ms": self.flight.over_ms,
         }
 
     def _pause_ms(self) -> int | None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from jobs import inquiry
 from jobs.states import ACCEPTED, UNKNOWN
 from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY
@@ -57,8 +59,13 @@ class Flight:
         return inquiry.way(self.row, self.ways, self.may_send_again)
 
     @property
+    def over_ms(self) -> int:
+        """So long after its intent the upstream session is certainly over: it may have been sent until its lease ended."""
+        return int(self.row["max_runtime_ms"] + settings.LEASE_SECONDS * 1000)
+
+    @property
     def waited_out(self) -> bool:
-        """Whether max_runtime has passed since it was last sent, so that the upstream session is certainly over."""
+        """Whether that time has passed since it was last sent."""
         return bool(self.row["waited_out"])
 
     @property

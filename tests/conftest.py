@@ -33,6 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tampers: breaks a rule of the audit on purpose, so the audit is not asked")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Each process that runs a part of the tests has its own servers; this one only counts."""
+    _servers.forget()
+
+
 def pytest_unconfigure() -> None:
     _servers.stop()
 

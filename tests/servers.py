@@ -16,7 +16,6 @@ from cryptography.fernet import Fernet
 
 START_SECONDS = 60
 HOST = "127.0.0.1"
-MADE = "BERTH_TESTS_MADE"  # names of the addresses that a run of tests has set itself
 
 
 class ServersOfTheRun:
@@ -31,9 +30,7 @@ class ServersOfTheRun:
         self.home.chmod(0o711)  # the user nobody may have to pass to its database
         self.password = token_hex(20)
         self.postgres_port, self.valkey_port = _two_free_ports()
-        self.own = {
-            name for name in ("DATABASE_URL", "REDIS_URL") if name in _of_the_parent() or not os.environ.get(name)
-        }
+        self.own = {name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)}
         self.summary = "servers of the tests: as the environment says"
         _set_environment(self.home, self._urls())
         try:
@@ -45,6 +42,11 @@ class ServersOfTheRun:
     def stop(self) -> None:
         self.stop_servers()
         shutil.rmtree(self.home, ignore_errors=True)
+
+    def forget(self) -> None:
+        """Whoever is started from now on makes servers and settings of its own."""
+        for name in (*self.own, "DJANGO_SETTINGS_MODULE"):
+            os.environ.pop(name, None)
 
     def _urls(self) -> dict[str, str]:
         urls = {
@@ -85,13 +87,8 @@ def await_answer(answers: Callable[[], bool], log_text: Callable[[], str]) -> No
         time.sleep(0.02)
 
 
-def _of_the_parent() -> list[str]:
-    """What the environment has from the run that started this one to do a part of its tests: each part has its own."""
-    return os.environ.get(MADE, "").split()
-
-
 def _set_environment(home: Path, urls: dict[str, str]) -> None:
-    os.environ.update({**urls, MADE: " ".join(urls)})
+    os.environ.update(urls)
     os.environ.update({"DJANGO_SETTINGS_MODULE": "broker_project.settings", "BERTH_HOME": str(home)})
     keys = {
         "SECRET_KEY": token_urlsafe(48),

@@ -13,7 +13,7 @@ from psycopg2 import OperationalError, extensions
 
 from statemachine import patience
 
-CONNECT_SECONDS = 5.0  # libpq's own connect_timeout does not hold here
+CONNECT_SECONDS = 5.0  # at most; libpq itself does not keep its connect_timeout here
 CONNECTED = (extensions.STATUS_READY, extensions.STATUS_BEGIN, extensions.STATUS_PREPARED)
 
 
@@ -27,7 +27,7 @@ def wait(connection: Any) -> None:
     state = connection.poll()
     if state == extensions.POLL_OK:
         return
-    longest = patience.seconds() if connection.status in CONNECTED else CONNECT_SECONDS
+    longest = patience.seconds() if connection.status in CONNECTED else _to_connect(connection)
     until, ready = time.monotonic() + longest, select.poll()
     while state != extensions.POLL_OK:
         socket = connection.fileno()  # of each host that is tried another
@@ -37,3 +37,7 @@ def wait(connection: Any) -> None:
             raise OperationalError(f"the database did not answer within {longest:g} s")
         ready.unregister(socket)
         state = connection.poll()
+
+
+def _to_connect(connection: Any) -> float:
+    return min(CONNECT_SECONDS, float(extensions.parse_dsn(connection.dsn).get("connect_timeout", CONNECT_SECONDS)))

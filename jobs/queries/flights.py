@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.conf import settings
+
 from jobs.flight import Flight
 from jobs.states import ACCEPTED, CALLING, UNKNOWN
 from statemachine.sql import fetch
 
-OVERDUE = "a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0)"
+# The intent is no sending: until its lease ends a call may still be on its way, and the upstream has max_runtime from then.
+OVERDUE = f"a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0 + {settings.LEASE_SECONDS})"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
        a.error_class, a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,

@@ -230,7 +230,7 @@ def test_the_token_of_one_attempt_speaks_of_no_other() -> None:
 def test_a_late_success_of_a_run_that_failed_is_our_loss() -> None:
     job, flight = told_job(polled=False)
     factories.learn(flight, TAKEN)
-    db.let_time_pass(601)
+    db.let_time_pass(616)
     assert asking.verify([job.pk], HOLDER) == []
     assert finished(job).state == "failed"
     assert tell(address_of(job), DONE_BODY) == 204

@@ -229,7 +229,7 @@ def test_a_success_under_an_old_fence_is_booked_when_the_run_then_fails() -> Non
     factories.learn(first, factories.SUCCESS)
     assert late.book([job.pk]) == 0
     factories.learn(second, factories.CUT)
-    db.let_time_pass(61)
+    db.let_time_pass(76)
     asking.verify([job.pk], HOLDER)
     transitions.finish([job.pk])
     assert Job.objects.get().state == "failed"

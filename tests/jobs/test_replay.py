@@ -134,7 +134,7 @@ def test_an_outcome_that_stayed_unknown_may_be_run_again_by_an_operator() -> Non
     from jobs.queries import flights
 
     factories.learn(flights.opened([attempt.pk])[0], CUT)
-    db.let_time_pass(2)
+    db.let_time_pass(17)
     asking.verify([job.pk], factories.HOLDER)
     transitions.finish([job.pk])
     job.refresh_from_db()

@@ -125,7 +125,7 @@ def test_an_attempt_that_was_not_sent_yet_is_taken_for_sent() -> None:
     assert (job.state, attempt.phase, attempt.verdict) == ("processing", "calling", "unknown")
     assert transitions.dispatch([job.pk], HOLDER) == [], "a worker of before sends nothing"
     assert transitions.unassign([job.pk]) == 0
-    let_time_pass(61)
+    let_time_pass(76)
     asking.verify([job.pk], HOLDER)
     transitions.finish([job.pk])
     job.refresh_from_db()
@@ -240,7 +240,7 @@ def test_a_pool_stays_closed_while_a_call_of_before_is_found_out() -> None:
     restored()
     assert not over(job.pool)
     assert [row["undecided"] for row in queries.quarantined()] == [1]
-    let_time_pass(61)
+    let_time_pass(76)
     asking.verify([job.pk], HOLDER)
     transitions.finish([job.pk])
     assert reopening.reopen(job.pool_id)

@@ -13,7 +13,8 @@ from tests.factories import HOLDER, attempt_of, money, session_of
 from upstream.calls import Outcome
 
 pytestmark = pytest.mark.django_db
-MAX_RUNTIME_SECONDS = 60
+LEASE_SECONDS = 15
+OVER_SECONDS = 60 + LEASE_SECONDS  # max_runtime, from the last moment at which it may have been sent
 SENDINGS = 4  # of one key: the first, and as many again as the policy has attempts (3)
 
 
@@ -86,7 +87,7 @@ def test_sendings_are_bounded_then_max_runtime_is_waited_out_then_the_outcome_st
         flight = verify_until_sent(job)
         assert attempt_of(job).sendings == sending
     factories.learn(flight, factories.CUT)
-    db.let_time_pass(MAX_RUNTIME_SECONDS - 5)
+    db.let_time_pass(OVER_SECONDS - 5)
     assert asking.verify([job.pk], HOLDER) == []
     assert occupied(job)
     db.let_time_pass(6)
@@ -102,7 +103,7 @@ def test_sendings_are_bounded_then_max_runtime_is_waited_out_then_the_outcome_st
 def test_where_it_does_not_the_session_stays_occupied_until_max_runtime_has_passed() -> None:
     job, flight = flying(idempotent=False)
     factories.learn(flight, factories.CUT)
-    db.let_time_pass(MAX_RUNTIME_SECONDS - 1)
+    db.let_time_pass(OVER_SECONDS - 1)
     assert asking.verify([job.pk], HOLDER) == []
     assert occupied(job)
     assert attempt_of(job).sendings == 1
@@ -111,7 +112,7 @@ def test_where_it_does_not_the_session_stays_occupied_until_max_runtime_has_pass
 def test_at_most_once_then_fails_and_gives_the_hold_back() -> None:
     job, flight = flying(idempotent=False)
     factories.learn(flight, factories.CUT)
-    db.let_time_pass(MAX_RUNTIME_SECONDS + 1)
+    db.let_time_pass(OVER_SECONDS + 1)
     assert asking.verify([job.pk], HOLDER) == []
     assert transitions.finish([job.pk]) == 1
     job.refresh_from_db()
@@ -123,7 +124,7 @@ def test_at_most_once_then_fails_and_gives_the_hold_back() -> None:
 def test_at_least_once_then_goes_back_and_is_sent_with_another_key() -> None:
     job, flight = flying(idempotent=False, delivery="at_least_once")
     factories.learn(flight, factories.CUT)
-    db.let_time_pass(MAX_RUNTIME_SECONDS + 1)
+    db.let_time_pass(OVER_SECONDS + 1)
     asking.verify([job.pk], HOLDER)
     assert transitions.finish([job.pk]) == 1
     job.refresh_from_db()
@@ -220,7 +221,7 @@ def test_a_job_that_kills_its_workers_is_a_dead_letter() -> None:
         if lost < 3:
             assert len(asking.verify([job.pk], HOLDER)) == 1
     assert asking.verify([job.pk], HOLDER) == []  # it is not sent to a fourth worker
-    db.let_time_pass(MAX_RUNTIME_SECONDS + 1)
+    db.let_time_pass(OVER_SECONDS + 1)
     asking.verify([job.pk], HOLDER)
     assert transitions.finish([job.pk]) == 1
     job.refresh_from_db()
@@ -244,7 +245,7 @@ def test_a_type_that_changed_meanwhile_does_not_let_a_session_go_early(change: d
     job, flight = flying(idempotent=True)
     factories.learn(flight, factories.CUT)
     type(job.type).objects.filter(pk=job.type_id).update(**change)
-    db.let_time_pass(MAX_RUNTIME_SECONDS - 5)
+    db.let_time_pass(OVER_SECONDS - 5)
     assert asking.verify([job.pk], HOLDER) == []
     assert occupied(job)
     db.let_time_pass(6)

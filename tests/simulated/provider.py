@@ -14,8 +14,6 @@ from upstream.answer import Answer
 
 Answering = Callable[[int, Mapping[str, Any]], None]
 RETRY_AFTER_SECONDS = 1
-# max_runtime is counted from our intent: a call that is sent late in its lease begins so much later, at most.
-UNDER_WAY_SECONDS = 13.0
 
 
 @dataclass
@@ -155,7 +153,7 @@ class Provider:
         self.works[key] = work
         world.scheduler.say("provider", f"executes {world.short(key)}")
         world.checks.executes(work)
-        longest = kind.max_runtime - UNDER_WAY_SECONDS
+        longest = kind.max_runtime
         seconds = 0.8 if world.plan.alike else world.random.uniform(0.05, 2)
         if world.random.random() < world.plan.long:
             seconds = world.random.choice([world.random.uniform(2, longest), longest])
