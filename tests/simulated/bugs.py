@@ -227,7 +227,7 @@ BUGS: dict[str, Bug] = {
         _all(
             _text(flights, "OVERDUE", "1000.0", "4000.0"),
             *(
-                _text(attempts, name, "v.max_runtime_ms / 1000.0", "v.max_runtime_ms / 4000.0")
+                _text(attempts, name, "v.over_ms / 1000.0", "v.max_runtime_ms / 4000.0")
                 for name in ("_GO_ON", "_DOUBT")
             ),
         ),
