@@ -13,6 +13,7 @@ from jobs.models import Redrive
 from upstream.quantities import rate
 
 MOST_LISTED = 50
+MOST_ID = 2**63 - 1  # of its column
 
 
 class Command(BaseCommand):
@@ -41,21 +42,17 @@ class Command(BaseCommand):
             return self._stop(options["stop"])
         try:
             wanted = Filter.of_words(options)
-            limit, per_ms = rate(options["rate"])
         except NoSuchFilter as why:
             raise CommandError(f"--{why}") from why
-        except ValueError as why:
-            raise CommandError(f"--rate: {why}") from why
+        per_second = _per_second(options["rate"])
         if not wanted.as_data() and not options["all"]:
             raise CommandError("say which dead letters: --code, --type, --pool, --tenant, --since, --until, or --all")
         if options["dry_run"]:
             return self._would(wanted)
         try:
-            redrive, _ = redrives.begin(
-                wanted, limit * 1000 / per_ms, options["most"], why=options["why"], actor=_actor()
-            )
+            redrive, _ = redrives.begin(wanted, per_second, options["most"], why=options["why"], actor=_actor())
         except ValueError as why:
-            raise CommandError(str(why)) from why
+            raise CommandError(f"--{why}") from why
         self.stdout.write(f"{redrive} begun: {wanted}, {redrive.rate:g} a second. --list shows its progress.")
         return None
 
@@ -80,14 +77,22 @@ class Command(BaseCommand):
                 self.stdout.write(f"         {number} refused: {why}")
 
     def _stop(self, redrive_id: int) -> None:
-        if not redrives.stop(redrive_id, _actor()):
-            known = Redrive.objects.filter(pk=redrive_id).first()
+        known = Redrive.objects.filter(pk=redrive_id).first() if 0 < redrive_id <= MOST_ID else None
+        if known is None or not redrives.stop(redrive_id, _actor()):
             raise CommandError(f"--stop: {f'{known} is {known.state}' if known else 'there is no such redrive'}")
         self.stdout.write(f"redrive {redrive_id} stopped after {Redrive.objects.get(pk=redrive_id).replayed} replays")
+
+
+def _per_second(text: str) -> float:
+    try:
+        limit, per_ms = rate(text)
+        return limit * 1000 / per_ms
+    except (ValueError, OverflowError) as why:
+        raise CommandError(f"--rate: {why}") from why
 
 
 def _actor() -> str:
     try:
         return f"shell:{getpass.getuser()}"
-    except OSError:  # a container whose user has no name
+    except (OSError, KeyError):  # a container whose user has no name; before Python 3.13 that is a KeyError
         return "shell"
