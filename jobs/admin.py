@@ -78,8 +78,10 @@ class JobAdmin(ReadOnlyAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Where dead letters are looked at, those that are meant can be run again together."""
         offered = request.GET.get("only") == "dead_letters" and request.user.has_perm("jobs.change_job")
-        address = f"{reverse('admin:jobs_redrive_begin')}?{said_of_dead_letters(request)}" if offered else ""
-        return super().changelist_view(request, {"redrive": address, **(extra_context or {})})
+        said, why_not = said_of_dead_letters(request) if offered else ("", "")
+        address = f"{reverse('admin:jobs_redrive_begin')}?{said}" if offered and not why_not else ""
+        shown = {"redrive": address, "no_redrive": why_not}
+        return super().changelist_view(request, {**shown, **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:  # noqa: ARG002  Django's signature
         return JobList

@@ -31,7 +31,10 @@ ONLY = (
     ("flagged", "flagged", ~Q(flagged="")),
     ("attention", "needs attention", Q(pk__in=_ATTENTION)),
 )
-_NAMES = {"type__id__exact": ("type", JobType), "pool__id__exact": ("pool", Pool)}
+_NAMES: dict[str, tuple[str, Any]] = {"type__id__exact": ("type", JobType), "pool__id__exact": ("pool", Pool)}
+_AS_WRITTEN = ("tenant", "code", "since", "until")
+_NOT_OF_ROWS = ("only", "o", "p", "all", "e")  # dead letters themselves, and how they are shown
+_TITLES = {"q": "the words of the search", "type__id__exact": "such a type", "pool__id__exact": "such a pool"}
 
 
 class Only(admin.SimpleListFilter):
@@ -103,10 +106,26 @@ class EndedBefore(_Said):
         return {"finished_at__lt": moment("until", text)}
 
 
-def said_of_dead_letters(request: HttpRequest) -> str:
-    """What the list is narrowed by, as the page that begins a redrive reads it from its address."""
-    said = {name: request.GET[name] for name in ("tenant", "code", "since", "until") if request.GET.get(name)}
-    for parameter, (name, model) in _NAMES.items():
-        if (number := request.GET.get(parameter, "")).isdecimal():
-            said[name] = str(model._default_manager.filter(pk=number).values_list("name", flat=True).first() or "")
-    return urlencode(said)
+def said_of_dead_letters(request: HttpRequest) -> tuple[str, str]:
+    """What the list is narrowed by, as the page that begins a redrive reads it from its address; and why there is no such
+    page for it, else empty: a redrive of more than what is shown is not to be offered.
+    """
+    said, left = {}, []
+    for parameter, values in request.GET.lists():
+        text = values[-1]
+        if parameter in _NOT_OF_ROWS or not text:
+            continue
+        name, model = _NAMES.get(parameter, (parameter, None))
+        if model is not None and text.isdecimal():
+            text = model._default_manager.filter(pk=text).values_list("name", flat=True).first() or ""
+        elif model is not None or parameter not in _AS_WRITTEN:
+            text = ""
+        if not text or len(values) > 1:
+            left.append(_TITLES.get(parameter, parameter))
+        said[name] = text
+    if left:
+        return (
+            "",
+            f"A redrive cannot be narrowed by {' and '.join(left)}: take that away to redrive all that is listed.",
+        )
+    return urlencode(said), ""

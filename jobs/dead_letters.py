@@ -62,6 +62,15 @@ class Filter:
         said = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value if isinstance(value, str) else value.isoformat() for name, value in said.items() if value}
 
+    def is_like(self, earlier: "Filter", passed: timedelta) -> bool:
+        """Whether it says the same, but for times that moved on by at most what has `passed` since the earlier one."""
+        both = [(getattr(self, field.name), getattr(earlier, field.name)) for field in fields(self)]
+        return all(
+            now == before
+            or (isinstance(now, datetime) and isinstance(before, datetime) and before < now <= before + passed)
+            for now, before in both
+        )
+
     def terms(self) -> dict[str, Any]:
         """As `queries.dead_letters` wants them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -77,20 +86,22 @@ class Filter:
 
 
 def moment(name: str, text: str) -> datetime:
-    """`2026-11-30`, `2026-11-30 15:00` (UTC where no zone is said), or `2h`: so long ago. Raises NoSuchFilter."""
+    """`2026-11-30`, `2026-11-30 15:00` (UTC where no zone is said), or `2h`: so long ago. In UTC. Raises NoSuchFilter."""
     try:
         return timezone.now() - timedelta(milliseconds=duration_ms(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     try:
         found = parse_datetime(text)
         if found is None and (day := parse_date(text)) is not None:
             found = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    except ValueError:
+        if found is not None:
+            found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # no such day, or none that is in our calendar everywhere
         found = None
     if found is None:
         raise NoSuchFilter(f"{name}: {text!r} is no time; write 2026-11-30 15:00 (UTC), 2026-11-30 or 2h (ago)")
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return found
 
 
 def _utc(at: datetime) -> str:

@@ -40,7 +40,10 @@ def enter(job: Job, *before: Statement, review_seconds: float, paced: bool = Fal
         if _code(error) == entering.LITTLE_IS_LEFT:
             with transaction.atomic():  # now with somebody who tells it in the same transaction
                 return enter(job, *before, review_seconds=review_seconds, paced=paced)
-        raise _meant(error, job) from error
+        meant = _meant(error, job)
+        if meant is error:
+            raise  # as its own cause it would lose the server's code, which says whether somebody else held it
+        raise meant from error
     crashpoint("enter.unannounced")
     ids, turned = row["given"] or [], row["turns"] or []
     place = {"pool_id": job.pool_id, "tenant_id": job.tenant_id, "due_at": None}

@@ -135,7 +135,7 @@ FLOW = (
     Step("inquire", (), _jobs, lambda: [()] if suspicions.any_due() else [], needs_calls=True),
     Step("book_late", ("completion late",), _jobs, lambda: _set(missed.late_completions())),
     Step("review", (), _jobs, lambda: [()] if holds.are_due(REVIEW_SECONDS + STRIDE_SECONDS) else []),
-    Step("redrive", (), _jobs, lambda: [(redrive_id,) for redrive_id in dead_letters.due()]),
+    Step("redrive", (), _jobs, lambda: [()] if dead_letters.due() else []),
 )
 # The arrows that end a job: what long polls wait for.
 ENDS = {verb for verb, arrow in JOB.arrows.items() if arrow.target in JOB.terminal}

@@ -7,13 +7,15 @@ loses nor repeats one, and a rate holds over any number of processes. One that i
 import logging
 import time
 import uuid
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import OperationalError, transaction
+from django.utils import timezone
 
 from credits.errors import BudgetExceeded, InsufficientCredits, NoWallet, Paced
 from jobs import transitions
-from jobs.alone import HELD_BY_ANOTHER
+from jobs.alone import HELD_BY_ANOTHER, failed
 from jobs.dead_letters import Filter
 from jobs.models import Redrive
 from jobs.outage import DATABASE_AWAY
@@ -24,7 +26,7 @@ from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
 
 logger = logging.getLogger(__name__)
-LONGEST_SECONDS = 0.5  # of one redrive in one sweep, which has other work
+LONGEST_SECONDS = 0.5  # of all redrives in one sweep, which has other work
 DEFAULT_RATE = 5.0
 STOPPED, DONE = Redrive.State.STOPPED, Redrive.State.DONE
 # Of amounts and names there are many; the words that are counted are few.
@@ -37,23 +39,36 @@ _WHY: dict[type[Exception], str] = {
 }
 
 
+class TokenUsed(Exception):
+    """The token began `redrive` already, and that has another filter, rate or most."""
+
+    def __init__(self, redrive: Redrive) -> None:
+        super().__init__(
+            f"not begun: this page has begun {redrive} already, which runs other dead letters, or otherwise"
+        )
+        self.redrive = redrive
+
+
 def begin(
     wanted: Filter, rate: float, most: int | None, *, why: str, actor: str, token: str = ""
 ) -> tuple[Redrive, bool]:
     """∅ → RUNNING: the dead letters that `wanted` means and that have failed by now run again, `rate` a second.
 
     Inserts one row and locks nothing. A second caller with the same `token` gets the redrive of the first, and False.
-    Raises ValueError for a rate or a `most` out of bounds.
+    Raises TokenUsed when that one means something else, and ValueError (`rate: …`, `most: …`) for what is out of bounds.
     """
-    if most is not None and most < 1:
-        raise ValueError(f"at least one job runs again; this is {most}")
-    if not 0 < rate <= Redrive.MOST_RATE:
-        raise ValueError(f"a rate is above 0 and at most {Redrive.MOST_RATE:g} a second; this is {rate:g}")
+    if most is not None and not 1 <= most <= Redrive.MOST_JOBS:
+        raise ValueError(f"most: at least one job runs again, and at most {Redrive.MOST_JOBS:,}; this is {most:,}")
+    if not Redrive.LEAST_RATE <= rate <= Redrive.MOST_RATE:
+        bounds = f"at least {Redrive.LEAST_RATE:g} and at most {Redrive.MOST_RATE:g} a second"
+        raise ValueError(f"rate: it is {bounds}; this is {rate:g}")
     told = {"filter": wanted.as_data(), "rate": rate, "most": most, "why": why, "actor": actor}
     redrive, begun = Redrive.objects.get_or_create(token=token or uuid.uuid4().hex, defaults=told)
     if begun:
         logger.info("%s begun: %s, %g a second (%s)", redrive, wanted, rate, why, extra={"actor": actor})
     redrive.refresh_from_db()
+    if not begun and not _is_meant(redrive, wanted, rate, most):
+        raise TokenUsed(redrive)
     return redrive, begun
 
 
@@ -68,9 +83,29 @@ def stop(redrive_id: int, by: str) -> bool:
     return stopped
 
 
-def drive(redrive_id: int) -> int:
+def drive_due() -> int:
+    """All that run and whose rate allows the next, for LONGEST_SECONDS in all; how many jobs run again.
+
+    The one that waited longest comes first, so that each has its turn. Locks what `drive` locks, one after the other; a
+    second caller leaves them to the first.
+    """
+    until, number = time.monotonic() + LONGEST_SECONDS, 0
+    for redrive_id in dead_letters.due():
+        try:
+            number += drive(redrive_id, until)
+        except Exception as error:  # whatever the data of one provoke, the others go on
+            if isinstance(error, DATABASE_AWAY) and not _is_held(error):
+                raise
+            failed("drive", redrive_id, dead_letters.postpone)
+        if time.monotonic() > until:
+            break
+    return number
+
+
+def drive(redrive_id: int, until: float | None = None) -> int:
     """RUNNING stays RUNNING, or → DONE: its next dead letters run again, as far as its rate allows. How many.
 
+    At least one page or one letter, and then on to the monotonic time `until` (LONGEST_SECONDS from now).
     Each in a transaction of its own that locks the redrive, with SKIP LOCKED, then what `replay` locks. A second caller
     leaves the redrive to the first, and finds what the first has passed.
     """
@@ -78,7 +113,7 @@ def drive(redrive_id: int) -> int:
     if redrive is None:
         return 0
     wanted, number = Filter.of_data(redrive.filter), 0
-    until, seen = time.monotonic() + LONGEST_SECONDS, (redrive.seen_at, redrive.seen_id)
+    until, seen = until or time.monotonic() + LONGEST_SECONDS, (redrive.seen_at, redrive.seen_id)
     while True:
         letters = dead_letters.next_of(wanted.terms(), *seen, redrive.began_at)
         for letter in letters:
@@ -105,10 +140,10 @@ def _replay(redrive_id: int, letter: Row) -> int | None:
         if not redrive["may"]:
             return None
         if why := _why_refused(redrive_id, letter):
-            dead_letters.refused(redrive_id, letter, why)
+            dead_letters.refused(redrive_id, letter, why, _slack_seconds())
             return 0
         crashpoint("redrive.replayed")
-        dead_letters.replayed(redrive_id, letter, 2 * settings.SWEEP_SECONDS)
+        dead_letters.replayed(redrive_id, letter, _slack_seconds())
         if redrive["replayed"] + 1 == redrive["most"]:
             dead_letters.end(redrive_id, DONE)
         return 1
@@ -124,7 +159,7 @@ def _why_refused(redrive_id: int, letter: Row) -> str:
     except tuple(_WHY) as why:
         return _WHY[type(why)]
     except OperationalError as error:
-        if getattr(error.__cause__, "pgcode", None) not in HELD_BY_ANOTHER:
+        if not _is_held(error):
             raise
         return "somebody else held it"
     except DATABASE_AWAY:
@@ -142,9 +177,26 @@ def _pass(redrive_id: int, letter: Row | None, *, last: bool) -> None:
         if redrive is None:
             return
         if letter is not None and not _is_past(redrive, letter):
-            dead_letters.passed(redrive_id, letter)
+            dead_letters.passed(redrive_id, letter, _slack_seconds())
         if last:
             dead_letters.end(redrive_id, DONE)
+
+
+def _is_meant(redrive: Redrive, wanted: Filter, rate: float, most: int | None) -> bool:
+    """Whether it is what is asked for now. `2h` (ago), in a page that is sent twice, has moved on between the two."""
+    passed = timezone.now() - redrive.began_at + timedelta(seconds=5)
+    same = wanted.is_like(Filter.of_data(redrive.filter), passed)
+    return same and (redrive.rate, redrive.most) == (rate, most)
+
+
+def _slack_seconds() -> float:
+    """Of a pause between two sweeps so much of the rate is made up for, and not more."""
+    return float(2 * settings.SWEEP_SECONDS)
+
+
+def _is_held(error: BaseException) -> bool:
+    """Whether the database is there and only gave up on what somebody else holds."""
+    return getattr(error.__cause__, "pgcode", None) in HELD_BY_ANOTHER
 
 
 def _is_past(redrive: Row, letter: Row) -> bool:

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from django.db import connection
 from prometheus_client import Counter, Histogram
 from structlog.contextvars import bound_contextvars
 
-from jobs import calls, fetcher, late, redrives, reopening, reviews, suspecting, transitions
+from jobs import calls, fetcher, late, redrives, reopening, reviews, suspecting, sweep_order, transitions
 from jobs.flow import FLOW, Arguments, Step
 from jobs.outage import DATABASE_AWAY, Outage
+from jobs.sweep_order import Place
 from pool import transitions as sessions
 from statemachine.crashpoints import crashpoint
 
@@ -42,19 +43,29 @@ def _always() -> bool:
 def sweep(may_go_on: Callable[[], bool] = _always) -> bool:
     """One sweep over the table; False when another process is at it. Ends early when it may not go on.
 
-    Raises OperationalError when it has lost its lock on the way.
+    Also when a step took so long that it has lost its lock by it; the next sweep of this process goes on after that.
     """
     with _alone() as is_alone:
         if is_alone is None:
             return False
         with seconds.time():
-            _run([step for step in FLOW if not step.needs_calls], lambda: may_go_on() and is_alone())
+            steps = [step for step in FLOW if not step.needs_calls]
+            _left.at = _run(steps, lambda: may_go_on() and is_alone(), _left.at)
     return True
 
 
 def sweep_calls(may_go_on: Callable[[], bool] = _always) -> None:
     """The steps that send calls, for a process that makes them."""
     _run([step for step in FLOW if step.needs_calls], may_go_on)
+
+
+class _Left:
+    """Where the last sweep of this process was when it ended early; None: it came to its end."""
+
+    at: Place | None = None
+
+
+_left = _Left()
 
 
 class Sweeper(threading.Thread):
@@ -120,25 +131,32 @@ _VERBS: dict[str, Callable[..., Any]] = {
     "dispatch": calls.dispatch,
     "book_late": late.book,
     "review": reviews.review,
-    "redrive": redrives.drive,
+    "redrive": redrives.drive_due,
 }
 
 
-def _run(steps: list[Step], may_go_on: Callable[[], bool] = _always) -> None:
-    for step in steps:
-        for arguments in _missed(step):
-            if not may_go_on():
-                return
-            crashpoint("sweep.found")
-            try:
-                with bound_contextvars(task=step.task):
-                    _VERBS[step.task](*arguments)
-                crashpoint("sweep.done")
-                swept.labels(step.task).inc()
-            except DATABASE_AWAY as error:
-                _database.noted(error)
-            except Exception:  # one pool, or one set, that fails must not keep the others from their work
-                logger.exception("sweep: %s failed", step.task, extra={"task": step.task})
+def _run(steps: list[Step], may_go_on: Callable[[], bool] = _always, after: Place | None = None) -> Place | None:
+    """What it did last when it may not go on, else None."""
+    done = after
+    for step, arguments in sweep_order.of(steps, _missed, after):
+        if not may_go_on():
+            return done
+        _do(step, arguments)
+        done = Place(step, arguments[:1])
+    return None
+
+
+def _do(step: Step, arguments: Arguments) -> None:
+    crashpoint("sweep.found")
+    try:
+        with bound_contextvars(task=step.task):
+            _VERBS[step.task](*arguments)
+        crashpoint("sweep.done")
+        swept.labels(step.task).inc()
+    except DATABASE_AWAY as error:
+        _database.noted(error)
+    except Exception:  # one pool, or one set, that fails must not keep the others from their work
+        logger.exception("sweep: %s failed", step.task, extra={"task": step.task})
 
 
 def _missed(step: Step) -> list[Arguments]:
@@ -164,10 +182,18 @@ def _alone() -> Iterator[Callable[[], bool] | None]:
 
     def is_held() -> bool:
         nonlocal asked_at
-        if time.monotonic() - asked_at >= ASK_SECONDS:
+        now = time.monotonic()
+        if now - asked_at < ASK_SECONDS:
+            return True
+        try:
             with keeper.cursor() as cursor:
                 cursor.execute("SELECT 1")
-            asked_at = time.monotonic()
+        except DATABASE_AWAY:  # the next statement says whether the database is
+            logger.warning(
+                "the sweep lost its lock in %.0f s without a sign of life; the next one goes on", now - asked_at
+            )
+            return False
+        asked_at = now
         return True
 
     try:
@@ -176,6 +202,7 @@ def _alone() -> Iterator[Callable[[], bool] | None]:
             cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
             got = cursor.fetchone()[0]
         yield is_held if got else None
-        keeper.rollback()
+        with suppress(*DATABASE_AWAY):  # then it has ended
+            keeper.rollback()
     finally:
         keeper.close()

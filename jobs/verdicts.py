@@ -66,13 +66,11 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     if case["verdict"] == NOT_EXECUTED and case["error_class"] in ("rejected", OF_ACCOUNT):
         return Decision("fail", code or "rejected", message)
     if case["verdict"] == NOT_EXECUTED and code in NEVER_SENT:
-        return _uncounted(case, code, message, paused=False)
+        return Decision("retry", code, message, counted=False)
     if case["verdict"] == NOT_EXECUTED and case["error_class"] == "busy":
-        # Retry-After rests the session; the job takes the next one that is free.
-        return _uncounted(case, "busy", message)
-    if case["verdict"] == NOT_EXECUTED and case["error_class"] == "auth" and code != UNREADABLE:
-        # The account rests by now; the job takes the next session of another, see `pool.health`.
-        return _uncounted(case, code, message)
+        code = "busy"
+    if _is_nobodys_try(case, code):
+        return Decision("retry", code, message, counted=False, pause_ms=_refused_pause_ms(case))
     if case["verdict"] != NOT_EXECUTED and case["delivery"] != "at_least_once":
         return Decision("fail", code if case["verdict"] == FAILED else "outcome_unknown", message)
     if (
@@ -84,14 +82,24 @@ def decide(case: Mapping[str, Any]) -> Decision:  # noqa: PLR0911  one return pe
     return Decision("retry", code, message, pause_ms=pause_ms(case["retry"], case["tries"]))
 
 
-def _uncounted(case: Mapping[str, Any], code: str, message: str, *, paused: bool = True) -> Decision:
-    """Nobody's try: again, but not for ever, and not at the pace at which it was refused."""
+def _is_nobodys_try(case: Mapping[str, Any], code: str) -> bool:
+    """Refused before it ran, for what is not the job's: but not for ever, from then on it is a try like others."""
+    # Busy: Retry-After rests the session, and the job takes the next one that is free. Auth: the account rests by now,
+    # and the job takes the next session of another, see `pool.health`.
+    is_ours = case["error_class"] == "busy" or (case["error_class"] == "auth" and code != UNREADABLE)
+    within_ms = float({**DEFAULT_RETRY, **case["retry"]}["within_ms"])
+    return case["verdict"] == NOT_EXECUTED and is_ours and _since_start_ms(case) < within_ms
+
+
+def _refused_pause_ms(case: Mapping[str, Any]) -> int:
+    """Not at the pace at which it was refused, in milliseconds."""
     retry = {**DEFAULT_RETRY, **case["retry"]}
-    since_start_ms = (case["now"] - case["started_at"]).total_seconds() * 1000
-    if since_start_ms >= float(retry["within_ms"]):
-        return Decision("fail", code, message, retryable=True)
-    ceiling = max(BUSY_PAUSE_MS, min(float(retry["max_ms"]), since_start_ms * GROWTH)) if paused else 0
-    return Decision("retry", code, message, counted=False, pause_ms=int(random.uniform(0, ceiling)))  # noqa: S311
+    ceiling = max(BUSY_PAUSE_MS, min(float(retry["max_ms"]), _since_start_ms(case) * GROWTH))
+    return int(random.uniform(0, ceiling))  # noqa: S311  spreads load, protects nothing
+
+
+def _since_start_ms(case: Mapping[str, Any]) -> float:
+    return float((case["now"] - case["started_at"]).total_seconds() * 1000)
 
 
 def for_tenants(code: str, message: str, error_class: str) -> tuple[str, str]:

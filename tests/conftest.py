@@ -20,7 +20,9 @@ from django.test import TransactionTestCase  # noqa: E402
 from broker_project.audit import RULES as OF_ALL  # noqa: E402
 from credits.audit import RULES as OF_CREDITS  # noqa: E402
 
-LONGEST = ("tests/chaos/", "tests/whole/", "tests/verdicts/")  # they wait for real processes
+# They start whole installations: two lanes of about the same length, so that no more than two run at once.
+WORLDS = ("tests/chaos/", "tests/verdicts/", "tests/whole/test_restore", "tests/whole/test_stories")
+INSTALLATIONS = ("tests/whole/",)
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "live_server"}
 settings.STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a folder that is not there
 
@@ -45,11 +47,16 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where processes share the tests (`-n 3 --dist loadgroup`), a file stays whole, and those that wait most begin."""
-    for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    """Where processes share the tests (`-n 3 --dist loadgroup`), the lanes begin, and of all others a file stays whole."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_lane(item.nodeid)))
+    items.sort(key=lambda item: not item.nodeid.startswith((*WORLDS, *INSTALLATIONS)))
+
+
+def _lane(nodeid: str) -> str:
+    if nodeid.startswith(WORLDS):
+        return "worlds"
+    return "installations" if nodeid.startswith(INSTALLATIONS) else nodeid.partition("::")[0]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -50,7 +50,7 @@ class Wanted(WithReason):
     until = _words("Failed before.")
     rate = forms.FloatField(
         initial=redrives.DEFAULT_RATE,
-        min_value=0.001,
+        min_value=Redrive.LEAST_RATE,
         max_value=Redrive.MOST_RATE,
         widget=UnfoldAdminDecimalFieldWidget,
         help_text="Replays per second, at most.",
@@ -58,7 +58,7 @@ class Wanted(WithReason):
     most = forms.IntegerField(
         required=False,
         min_value=1,
-        max_value=1_000_000_000,
+        max_value=Redrive.MOST_JOBS,
         widget=UnfoldAdminIntegerFieldWidget,
         help_text="Replays in all, at most. Empty: all.",
     )
@@ -116,10 +116,16 @@ class RedriveAdmin(ReadOnlyAdmin):
             return self._page(request, form, None)
         if "confirm" not in request.POST:
             return self._page(request, form, _effect(form.cleaned_data))
-        redrive = _begin(request, form.cleaned_data, _token(request))
+        try:
+            redrive = _begin(request, form.cleaned_data, _token(request))
+        except redrives.TokenUsed as why:
+            form.add_error(None, str(why))
+            return self._page(request, form, None, token=uuid.uuid4().hex)
         return HttpResponseRedirect(reverse("admin:jobs_redrive_change", args=[redrive.pk]))
 
-    def _page(self, request: HttpRequest, form: Wanted, effect: Mapping[str, Any] | None) -> HttpResponse:
+    def _page(
+        self, request: HttpRequest, form: Wanted, effect: Mapping[str, Any] | None, token: str = ""
+    ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -127,7 +133,7 @@ class RedriveAdmin(ReadOnlyAdmin):
             "says": SAYS,
             "form": form,
             "effect": effect,
-            "token": _token(request),
+            "token": token or _token(request),
             "back": list_of(Job, "", only="dead_letters").address,
         }
         return TemplateResponse(request, "berth/redrive.html", context)

@@ -14,7 +14,9 @@ class Redrive(models.Model):
     It concerns what had failed when it began: what fails again is not of it.
     """
 
+    LEAST_RATE: ClassVar[float] = 0.001  # a second: one in 17 minutes
     MOST_RATE: ClassVar[float] = 100.0  # a second; more would keep the sweep from its other work
+    MOST_JOBS: ClassVar[int] = 1_000_000_000
 
     class State(models.TextChoices):
         RUNNING = "running"
@@ -40,7 +42,10 @@ class Redrive(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(rate__gt=0) & Q(rate__lte=100.0), name="redrive_rate_in_bounds"),
+            models.CheckConstraint(condition=Q(rate__gte=0.001) & Q(rate__lte=100.0), name="redrive_rate_in_bounds"),
+            models.CheckConstraint(
+                condition=Q(most__isnull=True) | Q(most__gte=1, most__lte=1_000_000_000), name="redrive_most_in_bounds"
+            ),
             models.CheckConstraint(
                 condition=Q(most__isnull=True) | Q(replayed__lte=F("most")), name="redrive_within_its_most"
             ),

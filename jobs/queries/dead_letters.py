@@ -39,16 +39,19 @@ WHERE state = 'running' OR ended_at > clock_timestamp() - interval '1 hour' ORDE
 _LOCK = """
 SELECT id, rate, most, replayed, seen_at, seen_id, paced_until <= clock_timestamp() AS may
 FROM jobs_redrive WHERE id = %s AND state = 'running' FOR NO KEY UPDATE SKIP LOCKED"""
-# Of a pause between two sweeps so much of the rate is made up for, and not more.
-_REPLAYED = """
+# What is made up for of a pause is bounded. Also where nothing of the rate is used: who waits longest is known by it.
+_PACED = "GREATEST(paced_until, clock_timestamp() - make_interval(secs => %s))"
+_REPLAYED = f"""
 UPDATE jobs_redrive SET replayed = replayed + 1, seen_at = %s, seen_id = %s,
-       paced_until = GREATEST(paced_until, clock_timestamp() - make_interval(secs => %s)) + make_interval(secs => 1 / rate)
+       paced_until = {_PACED} + make_interval(secs => 1 / rate)
 WHERE id = %s"""
-_REFUSED = """
-UPDATE jobs_redrive SET refused = refused + 1, seen_at = %s, seen_id = %s,
+_REFUSED = f"""
+UPDATE jobs_redrive SET refused = refused + 1, seen_at = %s, seen_id = %s, paced_until = {_PACED},
        reasons = reasons || jsonb_build_object(%s::text, 1 + coalesce((reasons ->> %s::text)::int, 0))
 WHERE id = %s"""
-_PASSED = "UPDATE jobs_redrive SET seen_at = %s, seen_id = %s WHERE id = %s"
+_PASSED = f"UPDATE jobs_redrive SET seen_at = %s, seen_id = %s, paced_until = {_PACED} WHERE id = %s"
+_POSTPONE = """
+UPDATE jobs_redrive SET paced_until = GREATEST(paced_until, clock_timestamp() + make_interval(secs => %s)) WHERE id = %s"""
 _END = """
 UPDATE jobs_redrive SET state = %s, ended_at = clock_timestamp(), ended_by = %s
 WHERE id = %s AND state = 'running' RETURNING id"""
@@ -72,8 +75,9 @@ def count(
 
 
 def due() -> list[int]:
-    """Redrives that run and whose rate allows the next."""
-    rows = fetch("SELECT id FROM jobs_redrive WHERE state = 'running' AND paced_until <= clock_timestamp() ORDER BY id")
+    """Redrives that run and whose rate allows the next; the one that waited longest first."""
+    rows = fetch("""SELECT id FROM jobs_redrive WHERE state = 'running' AND paced_until <= clock_timestamp()
+                    ORDER BY paced_until, id""")
     return [row["id"] for row in rows]
 
 
@@ -94,14 +98,19 @@ def replayed(redrive_id: int, letter: Row, slack_seconds: float) -> None:
     fetch(_REPLAYED, [letter["finished_at"], letter["id"], slack_seconds, redrive_id])
 
 
-def refused(redrive_id: int, letter: Row, why: str) -> None:
+def refused(redrive_id: int, letter: Row, why: str, slack_seconds: float) -> None:
     """One more of a (locked) redrive stays a dead letter."""
-    fetch(_REFUSED, [letter["finished_at"], letter["id"], why, why, redrive_id])
+    fetch(_REFUSED, [letter["finished_at"], letter["id"], slack_seconds, why, why, redrive_id])
 
 
-def passed(redrive_id: int, letter: Row) -> None:
+def passed(redrive_id: int, letter: Row, slack_seconds: float) -> None:
     """A (locked) redrive has looked at all letters up to this one."""
-    fetch(_PASSED, [letter["finished_at"], letter["id"], redrive_id])
+    fetch(_PASSED, [letter["finished_at"], letter["id"], slack_seconds, redrive_id])
+
+
+def postpone(redrive_id: int, seconds: int) -> None:
+    """Nothing runs again by it before so long from now."""
+    fetch(_POSTPONE, [seconds, redrive_id])
 
 
 def end(redrive_id: int, state: str, by: str = "") -> bool:

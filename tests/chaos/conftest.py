@@ -9,7 +9,7 @@ from tests.chaos.world import World
 
 @pytest.fixture(scope="session")
 def chaos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Who uses it is marked with `xdist_group("chaos")`, so that there is only one."""
+    """All tests of this folder run in one process (see tests/conftest.py), so there is only one."""
     home = tmp_path_factory.mktemp("chaos")
     home.parent.chmod(0o711)  # the database may run as another user, who must pass
     with World(home) as world:

@@ -8,7 +8,7 @@ from tests.chaos.judging import drained
 from tests.chaos.kill_points import SHARPEST, hit, named
 from tests.chaos.world import World
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("chaos")]
+pytestmark = pytest.mark.processes
 ZOMBIES = ("assign.claimed", "dispatch.intended", "finish.settled")
 
 

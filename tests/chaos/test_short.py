@@ -12,7 +12,7 @@ from tests.chaos.judging import Outcome, drained, judge
 from tests.chaos.watch import steady, watched
 from tests.chaos.world import LEASE_SECONDS, World
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("chaos")]
+pytestmark = pytest.mark.processes
 
 SECONDS = 2.0
 ANSWERS = ("client-web", "workers-upstream", "workers-strict")

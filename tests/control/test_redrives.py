@@ -123,6 +123,39 @@ def test_dead_letters_are_narrowed_and_what_is_meant_goes_along(operator: Operat
         assert f'value="{value}"' in form
 
 
+@pytest.mark.parametrize("narrowed", [{"q": "acme"}, {"state": "failed"}, {"type__id__exact": "999"}, {"flagged": "1"}])
+def test_what_a_redrive_cannot_be_narrowed_by_is_not_left_out(operator: Operator, narrowed: dict[str, str]) -> None:
+    factories.at("failed", tenant=factories.make_tenant(name="acme"))
+    query = {"only": "dead_letters", **narrowed}
+    page = operator.client.get(reverse("admin:jobs_job_changelist"), query, follow=True)
+    text = page.content.decode()
+    assert "Redrive all of these" not in text
+    if "flagged" not in narrowed:  # which is no filter of this list at all
+        assert "A redrive cannot be narrowed by" in text
+
+
+def test_a_page_that_began_one_redrive_does_not_begin_another(operator: Operator) -> None:
+    for name in ("clip", "song"):
+        factories.at("failed", factories.make_job_type(name=name))
+    form = {"rate": "2", "reason": "the provider mended it", "token": "a" * 32, "confirm": "1"}
+    begin(operator, **form, type="clip")
+    said = begin(operator, **form, type="song").content.decode()
+    assert "not begun: this page has begun redrive" in said
+    assert "a" * 32 not in said, "sent once more it begins one"
+    assert Redrive.objects.count() == 1
+
+
+@pytest.mark.parametrize("error", [OSError, KeyError])
+def test_a_user_without_a_name_is_a_shell(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    def nobody() -> str:
+        raise error("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    factories.at("failed")
+    shell("--all", "--why=w")
+    assert Redrive.objects.get().actor == "shell"
+
+
 def test_the_command_begins_lists_and_stops() -> None:
     job_type, tenant = factories.make_job_type(name="clip"), factories.make_tenant(name="acme")
     for _ in range(2):
@@ -160,6 +193,11 @@ def test_the_command_begins_lists_and_stops() -> None:
         (("--stop", "7"), "there is no such redrive"),
         (("--stop", "9" * 30), "there is no such redrive"),
         (("--all", "--rate", f"1/{'9' * 400}s"), "is not a rate"),
+        (("--all", "--most", "3000000000", "--why=w"), "--most: at least one job"),
+        (("--all", "--rate", "9" * 400 + "/s", "--why=w"), "--rate: "),
+        (("--all", "--rate", "1/hour", "--why=w"), "--rate: it is at least 0.001"),
+        (("--since", "999999d"), "--since: '999999d' is no time"),
+        (("--until", "0001-01-01T00:00:00+14:00"), "--until: "),
     ],
 )
 def test_a_wrong_argument_begins_nothing(arguments: tuple[str, ...], why: str) -> None:

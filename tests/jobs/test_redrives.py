@@ -188,14 +188,20 @@ def test_a_rare_code_among_many_letters_is_found_a_page_at_a_time(monkeypatch: p
     assert replays(redrive) == [rare.pk]
 
 
-@pytest.mark.parametrize("rate", [0, -1, 101])
+@pytest.mark.parametrize("rate", [0, -1, 0.0009, 101, float("nan")])
 def test_a_rate_out_of_bounds_is_refused(rate: float) -> None:
-    with pytest.raises(ValueError, match="a rate is above 0"):
+    with pytest.raises(ValueError, match="rate: it is at least"):
         begin(rate=rate)
-    with pytest.raises(ValueError, match="at least one job"):
-        begin(most=0)
     with db.refused("redrive_rate_in_bounds"):
         Redrive.objects.create(rate=rate, why="", actor="")
+
+
+@pytest.mark.parametrize("most", [0, 1_000_000_001])
+def test_a_most_out_of_bounds_is_refused(most: int) -> None:
+    with pytest.raises(ValueError, match="most: at least one job"):
+        begin(most=most)
+    with db.refused("redrive_most_in_bounds"):
+        Redrive.objects.create(rate=1, most=most, why="", actor="")
 
 
 def test_a_filter_names_what_there_is() -> None:
@@ -211,6 +217,9 @@ def test_a_filter_names_what_there_is() -> None:
         ({"tenant": "x"}, "there is no tenant"),
         ({"since": "yesterday"}, "since: 'yesterday' is no time"),
         ({"until": "2026-13-45"}, "until: '2026-13-45' is no time"),
+        ({"since": "99999999999d"}, "since: '99999999999d' is no time"),
+        ({"since": "9" * 400 + "d"}, "is no time"),
+        ({"until": "0001-01-01T00:00:00+14:00"}, "is no time"),
     ]:
         with pytest.raises(NoSuchFilter, match=why):
             Filter.of_words(said)

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from jobs import sweep, transitions
@@ -182,9 +183,38 @@ def test_a_sweep_that_lost_its_lock_ends(monkeypatch: pytest.MonkeyPatch, steps:
         )
 
     monkeypatch.setattr(sweep, "FLOW", steps_of(cut_off, 4))
-    with pytest.raises(OperationalError):
-        sweep.sweep()
+    assert sweep.sweep() is True
     assert done == [True], "another may sweep by now"
+
+
+@pytest.fixture
+def short_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that a sweep loses by a step of half a second."""
+    limited = connection.settings_dict["OPTIONS"]["options"] + " -c idle_in_transaction_session_timeout=200ms"
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", limited)
+    monkeypatch.setattr(sweep, "ASK_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("short_lock", "steps")
+def test_a_slow_step_delays_the_others_and_never_excludes_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each sweep loses its lock by the first of two pools; the next goes on with the second, and with what comes later."""
+    done: list[Any] = []
+
+    def take(pool_id: int) -> None:
+        done.append(pool_id)
+        if pool_id == 1:
+            time.sleep(0.5)
+
+    sweep._VERBS["test"] = take
+    table = [Step("test", (), list, lambda: [(1,), (2,)]), Step("test", (), list, lambda: [(3,)])]
+    monkeypatch.setattr(sweep, "FLOW", table)
+    for _ in range(3):
+        assert sweep.sweep() is True
+    assert done == [1, 2, 3, 1, 1], "what took long comes last; the sweep that it ended was complete"
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert all("lost its lock" in record.message for record in caplog.records), "nothing is said of the database"
 
 
 def test_a_process_that_is_to_end_begins_nothing_more(monkeypatch: pytest.MonkeyPatch, steps: None) -> None:

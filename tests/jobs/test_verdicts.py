@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.verdicts import BUSY_PAUSE_MS, CRASH_BUDGET, decide, pause_ms
+from jobs.verdicts import BUSY_PAUSE_MS, CRASH_BUDGET, NEVER_SENT, decide, pause_ms
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 CASE: Mapping[str, Any] = {
@@ -103,23 +103,33 @@ def test_a_busy_upstream_rests_the_session_and_not_the_job() -> None:
     [
         ({"error_class": "busy"}, "busy"),
         ({"error_class": "auth", "error_code": "http_401"}, "http_401"),
-        ({"error_class": "transient", "error_code": "worker_stopped"}, "worker_stopped"),
     ],
 )
-def test_what_is_not_counted_is_not_repeated_for_ever(refusal: Mapping[str, Any], code: str) -> None:
+def test_what_is_refused_for_long_is_a_try_from_then_on(refusal: Mapping[str, Any], code: str) -> None:
     for policy, hours in [({}, 24), ({"within_ms": 3_600_000}, 1)]:
         case = {**CASE, "verdict": "not_executed", **refusal, "retry": policy}
         before, after = (NOW + timedelta(hours=hours, seconds=seconds) for seconds in (-1, 0))
-        assert decide({**case, "now": before}).verb == "retry"
-        last = decide({**case, "now": after})
+        assert not decide({**case, **LAST, "now": before}).counted
+        counted = decide({**case, "now": after})
+        assert (counted.verb, counted.code, counted.counted) == ("retry", code, True)
+        last = decide({**case, **LAST, "now": after})
         assert (last.verb, last.code, last.retryable) == ("fail", code, True)
+
+
+@pytest.mark.parametrize("code", NEVER_SENT)
+def test_what_was_never_sent_is_never_a_try(code: str) -> None:
+    """As when a worker is stopped before the second call of a job whose first one ran for two days."""
+    case = {**CASE, **LAST, "verdict": "not_executed", "error_code": code, "now": NOW + timedelta(days=2)}
+    decision = decide(case)
+    assert (decision.verb, decision.counted, decision.pause_ms) == ("retry", False, 0)
 
 
 def test_one_that_is_refused_for_hours_asks_ever_more_seldom() -> None:
     """All of a day in about a hundred tries, at first within a second of each other."""
     random.seed(7)
     now, pauses = NOW, []
-    while (decision := decide({**CASE, "verdict": "not_executed", "error_class": "busy", "now": now})).verb == "retry":
+    busy = {**CASE, "verdict": "not_executed", "error_class": "busy"}
+    while not (decision := decide({**busy, "now": now})).counted:
         pauses.append(decision.pause_ms)
         now += timedelta(milliseconds=decision.pause_ms + 50)  # the call itself
     assert max(pauses[:10]) <= BUSY_PAUSE_MS

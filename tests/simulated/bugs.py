@@ -226,10 +226,7 @@ BUGS: dict[str, Bug] = {
         "an unknown outcome is waited for a quarter of max_runtime",
         _all(
             _text(flights, "OVERDUE", "1000.0", "4000.0"),
-            *(
-                _text(attempts, name, "v.max_runtime_ms / 1000.0", "v.max_runtime_ms / 4000.0")
-                for name in ("_GO_ON", "_DOUBT")
-            ),
+            *(_text(attempts, name, "v.over_ms / 1000.0", "v.over_ms / 4000.0") for name in ("_GO_ON", "_DOUBT")),
         ),
     ),
     "sent before commit": Bug("the call goes out before its intent is committed", _sent_before_commit),

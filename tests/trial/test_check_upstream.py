@@ -4,7 +4,6 @@ import io
 import json
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -66,7 +65,11 @@ def image_type(pool: Pool, job_type: JobType) -> Pool:
 
 @pytest.mark.parametrize(
     ("file", "why"),
-    [(str(uuid4()), "is not there any more"), ("no-id", "is not there any more"), ("nowhere", "set PUBLIC_URL")],
+    [
+        ("8e977f14-b240-4d63-84c8-523db5d17678", "is not there any more"),
+        ("no-id", "is not there any more"),
+        ("nowhere", "set PUBLIC_URL"),
+    ],
 )
 def test_a_file_that_cannot_be_sent_is_refused_before_anything_is(
     server: Replicate, image_type: Pool, settings: Any, file: str, why: str

@@ -65,7 +65,7 @@ class Command(BaseCommand):
         try:
             redrive, _ = redrives.begin(wanted, a_second, most, why=why, actor=_actor())
         except ValueError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(f"--{error}") from error
         self.stdout.write(f"{redrive} begun: {wanted}, {redrive.rate:g} a second. --list shows its progress.")
 
     def _would(self, wanted: Filter) -> None:
