@@ -10,7 +10,8 @@ from django.core.management import execute_from_command_line
 NOTHING_RUNS = """{error}.
 
 No installation runs here that could say it. Start one first (`make up`), name its home (BERTH_HOME=DIR), or set the
-variables yourself: docs/configuration.md lists them."""
+variables yourself: docs/configuration.md lists them. For a restore start its database alone (`manage.py up --only postgres`):
+docs/deployment.md, "Restore with `manage.py up`"."""
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "broker_project.settings")

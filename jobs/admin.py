@@ -19,10 +19,12 @@ from jobs.admin_filters import EndedBefore, EndedSince, OfCode, OfTenant, Only, 
 from jobs.affording import in_words
 from jobs.models import Attempt, Evidence, Job, JobMove, JobType, LateCompletion, Line
 from jobs.queries import affording
+from jobs.queries.restoring import quarantined
 from jobs.queries.under_way import under_way, whole_errors
 from jobs.states import ATTEMPT_PHASES, JOB, VERDICTS
 from jobs.verdicts import UPSTREAM_REFUSED
 from statemachine.admin import ReadOnlyAdmin, in_few_words, states_filter, words_of
+from statemachine.sql import Row
 from tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -134,9 +136,10 @@ def _why(jobs: Sequence[Job]) -> dict[UUID, str]:
     flights = under_way([job.pk for job in jobs if job.state == "processing"])
     refused = whole_errors([job.pk for job in jobs if job.error and job.error["code"] == UPSTREAM_REFUSED])
     richest = cache(affording.richest)  # asked for once per pool
+    closed = {row["id"]: row for row in quarantined()} if any(job.state == JOB.first for job in jobs) else {}
     return {
         job.pk: _error(refused.get(job.pk) or job.error)
-        or (outlook.in_short(flights[job.pk]) if job.pk in flights else _waits(job, richest))
+        or (outlook.in_short(flights[job.pk]) if job.pk in flights else _waits(job, richest, closed))
         for job in jobs
     }
 
@@ -145,9 +148,13 @@ def _error(error: Mapping[str, Any] | None) -> str:
     return ": ".join(filter(None, (error["code"], error.get("message")))) if error else ""
 
 
-def _waits(job: Job, richest: Callable[[int], int | None]) -> str:
-    """Of a job that no upstream account can pay for: what it wants and what there is."""
-    if job.state != JOB.first or not job.unaffordable:
+def _waits(job: Job, richest: Callable[[int], int | None], closed: Mapping[int, Row]) -> str:
+    """Of a job that its pool keeps waiting: until when; of one that no account can pay for: what it wants and what there is."""
+    if job.state != JOB.first:
+        return ""
+    if pool := closed.get(job.pool_id):
+        return f"its pool is closed since a restore, until {pool['quarantined_until']:%Y-%m-%d %H:%M:%S} UTC"
+    if not job.unaffordable:
         return ""
     return f"waits for upstream credits: it costs {short_text(job.cost)}, {in_words(richest(job.pool_id))}"
 

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from dataclasses import dataclass
 
 from django.db import transaction
 
@@ -22,6 +23,23 @@ PATIENCE_SECONDS = 3_600.0  # beyond the quarantine: so long a pool stays closed
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Opened:
+    """What becomes of the jobs of a pool that was opened early: so many may run, failed with outcome_unknown, or are under way
+    and still being found out.
+    """
+
+    may_run: int
+    failed: int
+    under_way: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.may_run} waiting jobs may run, {self.failed} failed with outcome_unknown,"
+            f" {self.under_way} are still being found out"
+        )
+
+
 def reopen(pool_id: int, *, force: bool = False) -> bool:
     """PENDING → FAILED for jobs of which nobody can tell whether they ran, when the quarantine is over; then the pool opens.
 
@@ -38,13 +56,13 @@ def reopen(pool_id: int, *, force: bool = False) -> bool:
     crashpoint("reopen.decided")
     with transaction.atomic():
         opened = queries.open_pool(pool_id)
-    for row in opened:
+    for row in [] if force else opened:
         logger.warning("pool %s is open again: what the lost commits began is found out, or over", row["name"])
     return bool(opened)
 
 
-def open_by_operator(pool: Pool, reason: str, *, repeat: bool) -> bool:
-    """Opens a pool of which an operator knows that nothing of before runs there; False when it is open, or stays closed.
+def open_by_operator(pool: Pool, reason: str, *, repeat: bool) -> Opened | None:
+    """Opens a pool of which an operator knows that nothing of before runs there; None when it is open, or stays closed.
 
     `repeat`: and that suspected jobs did not run, or may run twice; else those that wait are asked for no further, and fail
     where nobody can tell. Locks the pool's row, then the suspicions by id, so that whoever sees the quarantine ended sees
@@ -53,12 +71,17 @@ def open_by_operator(pool: Pool, reason: str, *, repeat: bool) -> bool:
     with patient(), transaction.atomic():
         queries.take_time()
         if not quarantine.end_now(pool.pk, reason):
-            return False
+            return None
+        before = queries.affected(pool.pk)
         crashpoint("reopen.ended")
         if repeat:
             suspicions.decide_all(Suspicion.Decided.OPERATOR, pool.pk)
-    logger.warning("pool %s is opened by %s: %s", pool.name, current_actor(), reason)
-    return reopen(pool.pk, force=True)
+    if not reopen(pool.pk, force=True):
+        return None
+    failed = queries.given_up(pool.pk, before["now"])
+    opened = Opened(before["waiting"] - failed, failed, before["under_way"])
+    logger.warning("pool %s is opened early by %s (%s): %s", pool.name, current_actor(), reason, opened)
+    return opened
 
 
 def _decide_some(pool_id: int, in_vain: float) -> int:

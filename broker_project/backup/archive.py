@@ -23,12 +23,15 @@ Progress = Callable[[int], None]  # bytes so far
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """A file that gets its name only when all of it is on the disk; what fails inside leaves nothing of it.
 
-    Raises BackupFailed when the name is taken.
+    Raises BackupFailed when the name is taken, or nothing can be made in its folder.
     """
     half = path.with_name(f".{path.name}.{os.getpid()}.part")
     if path.exists():
         raise BackupFailed(f"{path} is there already; nothing was written")
-    descriptor = os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        descriptor = os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise BackupFailed(f"no file can be made in {path.parent.absolute()}: {error.strerror}") from error
     try:
         with os.fdopen(descriptor, "w+b") as file:
             yield file

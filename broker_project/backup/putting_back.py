@@ -25,8 +25,9 @@ from broker_project.backup.programs import NoProgram, find
 from broker_project.backup.taking import LONGEST_ERROR
 
 LONGEST_NAME: Final = 63  # of a database, in bytes
+MOST_NAMED: Final = 8
 _OTHERS: Final = """
-SELECT COALESCE(NULLIF(application_name, ''), usename) || ' from ' || COALESCE(host(client_addr), 'here')
+SELECT DISTINCT COALESCE(NULLIF(application_name, ''), usename) || ' from ' || COALESCE(host(client_addr), 'here')
 FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY 1"""
 
 
@@ -47,12 +48,11 @@ class Plan:
         return f"{self.target[: LONGEST_NAME - 10]}_restoring"
 
 
-def examine(path: Path, *, replace: bool, without_keys: bool) -> Plan:
-    """Refuses what cannot be put back, before anything is changed. The dump itself is checked by `archive.check`.
+def examine(path: Path, told: Mapping[str, Any], *, without_keys: bool) -> Plan:
+    """Refuses what cannot be put back here by what its manifest told. The dump itself is checked by `archive.check`.
 
     Raises RestoreRefused.
     """
-    told = archive.read_manifest(path)
     if newer := manifest.unknown(told["migrations"]):
         raise RestoreRefused(
             f"the backup was made by Berth {told['version']}, which is newer than this one ({manifest.version()}):"
@@ -61,7 +61,8 @@ def examine(path: Path, *, replace: bool, without_keys: bool) -> Plan:
     if not without_keys and (missing := manifest.missing_keys(told)):
         raise RestoreRefused(
             f"this installation does not have {', '.join(missing)} of the one that was backed up: credentials and API keys"
-            " could not be read. Set them as they were (copy them from where they are kept apart), or add --without-keys"
+            " could not be read. Set them as they were, from where they are kept apart: as variables, or with `manage.py up` as"
+            f" field_keys, key_peppers and secret_key of {settings.HOME / 'secrets.json'}; or add --without-keys"
         )
     try:
         with server.maintaining() as connection:
@@ -70,11 +71,30 @@ def examine(path: Path, *, replace: bool, without_keys: bool) -> Plan:
                     f"the backup is of PostgreSQL {told['postgres']}, the server is {server.major(connection)}: it is older"
                 )
             program, _ = find("pg_restore", max(told["pg_dump"], told["postgres"]))
-            plan = Plan(path, told, program)
-            _check_target(connection, plan.target, replace)
     except (psycopg2.Error, NoProgram) as error:
         raise RestoreRefused(str(error).strip()) from error
-    return plan
+    return Plan(path, told, program)
+
+
+def needed(plan: Plan, *, replace: bool) -> list[str]:
+    """What has to be done or said before the backup may take the place of its target, a sentence each; empty: nothing.
+
+    Raises RestoreRefused when the server does not answer.
+    """
+    try:
+        with server.maintaining() as connection:
+            if not _exists(connection, plan.target):
+                return []
+            connected = _connected(connection, plan.target)
+        with server.connected(plan.target) as inside:
+            there = server.rows(inside, "SELECT to_regclass('jobs_job') IS NOT NULL")[0][0]
+            has_jobs = there and server.rows(inside, "SELECT EXISTS (SELECT FROM jobs_job)")[0][0]
+    except psycopg2.Error as error:
+        raise RestoreRefused(str(error).strip()) from error
+    words = [connected] if connected else []
+    if has_jobs and not replace:
+        words.append(f"there are jobs in {plan.target}: --replace puts the backup in its place and keeps it beside")
+    return words
 
 
 def put_back(plan: Plan, progress: archive.Progress, arguments: list[str]) -> str:
@@ -98,23 +118,22 @@ def put_back(plan: Plan, progress: archive.Progress, arguments: list[str]) -> st
         raise RestoreRefused(f"{plan.target} is as it was: {str(error).strip()}") from error
 
 
-def _check_target(connection: Any, target: str, replace: bool) -> None:
-    if not _exists(connection, target):
-        return
-    _check_nobody_is_connected(connection, target)
-    with server.connected(target) as inside:
-        there = server.rows(inside, "SELECT to_regclass('jobs_job') IS NOT NULL")[0][0]
-        if there and not replace and server.rows(inside, "SELECT EXISTS (SELECT FROM jobs_job)")[0][0]:
-            raise RestoreRefused(
-                f"there are jobs in {target}: --replace puts the backup in its place and keeps it beside"
-            )
-
-
 def _check_nobody_is_connected(connection: Any, database: str) -> None:
-    if others := [row[0] for row in server.rows(connection, _OTHERS, [database])]:
-        raise RestoreRefused(
-            f"somebody is connected to {database}: {', '.join(others[:8])}. Stop every process of Berth first"
-        )
+    if connected := _connected(connection, database):
+        raise RestoreRefused(connected)
+
+
+def _connected(connection: Any, database: str) -> str:
+    """Who is connected to it, one entry per process, and what to do about that; empty when nobody is."""
+    others = [row[0] for row in server.rows(connection, _OTHERS, [database])]
+    if not others:
+        return ""
+    more = f", and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    return (
+        f"somebody is connected to {database}: {', '.join(others[:MOST_NAMED])}{more}. Stop every process of Berth first;"
+        " with `manage.py up`, stop that and start its database alone: `manage.py up --only postgres`"
+        " (docs/deployment.md: Restore with `manage.py up`)"
+    )
 
 
 def _exists(connection: Any, database: str) -> bool:

@@ -64,7 +64,7 @@ def closed_pools() -> Finding:
     ]
     return warning(
         f"closed since a restore: {some(named)}",
-        "they open by themselves; `manage.py restored --open POOL` for who knows that nothing runs there",
+        "they open by themselves; `manage.py restored --open POOL --reason '…'` for who knows that nothing runs there",
     )
 
 
@@ -125,7 +125,7 @@ def dead_letters() -> Finding:
         named = [f"{row['name']} ({row['dead_letters']:,})" for row in rows]
         return warning(
             f"{counted(sum(row['dead_letters'] for row in rows), 'job')} failed for good: {some(named)}",
-            "replay or dismiss them in the admin",
+            "run them again or dismiss them in the admin; many at once: `manage.py redrive --all --why '…'` (--dry-run first)",
         )
     return ok("none")
 

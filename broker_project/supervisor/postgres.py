@@ -29,6 +29,7 @@ class EmbeddedPostgres:
 
     def __init__(self, home: Path, port: int, password: str, *, durable: bool = True) -> None:
         self.place = find_place(home)
+        self.secrets = home / "secrets.json"
         self.port = port
         self.password = password
         self.durable = durable
@@ -82,7 +83,8 @@ class EmbeddedPostgres:
         except psycopg2.OperationalError as error:
             if "password authentication failed" in str(error):
                 raise StartFailed(
-                    f"{self.place.data} was made with another password than HOME/secrets.json holds"
+                    f"{self.place.data} was made with another password than {self.secrets} holds: put the one back that was"
+                    f" there when it was made, or, to begin anew (with a backup, say), move {self.place.folder} away"
                 ) from error
             return False
         return True

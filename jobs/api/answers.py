@@ -131,13 +131,15 @@ def _job_document(row: Row, refunded: int) -> dict[str, Any]:
 
 
 def waiting_for(row: Row) -> str | None:
-    """What keeps a pending job: run_at, back_off, upstream_credits, its turn, or a session."""
+    """What keeps a pending job: run_at, back_off, its closed pool, upstream_credits, its turn, or a session."""
     if row["state"] != "pending":
         return None
+    if row["due_at"] is not None and not row["unaffordable"]:
+        return "back_off" if row["tries"] or row["attempts"] else "run_at"
+    if row["pool_closed"]:
+        return "pool"
     if row["unaffordable"]:
         return "upstream_credits"
-    if row["due_at"] is not None:
-        return "back_off" if row["tries"] or row["attempts"] else "run_at"
     return "turn" if row["turn"] is None else "session"
 
 

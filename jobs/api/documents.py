@@ -76,7 +76,9 @@ class JobDocument(s.Serializer[Any]):
     phase = s.ChoiceField(choices=PHASES, allow_null=True,
                           help_text="Of the attempt under way; verifying: its outcome is being found out.")  # fmt: skip
     cancel_requested = s.BooleanField()
-    waiting_for = s.ChoiceField(choices=["run_at", "back_off", "upstream_credits", "turn", "session"], allow_null=True)
+    waiting_for = s.ChoiceField(
+        choices=["run_at", "back_off", "pool", "upstream_credits", "turn", "session"], allow_null=True,
+        help_text="pool: it is closed since a restore, until when says closed_until of GET /v1/pools.")  # fmt: skip
     queue = Queue(allow_null=True)
     progress = s.FloatField(allow_null=True, min_value=0, max_value=1)
     result = AnyJson(

@@ -20,7 +20,9 @@ _COLUMNS = """
     j.id, t.name AS type, j.state, j.version, j.turn, j.due_at, j.attempts, j.tries, j.crashes, j.cancel_requested_at,
     j.unaffordable, j.price, j.charged, j.error, j.metadata, j.created_at, j.assigned_at, j.started_at, j.finished_at,
     CASE WHEN pg_column_size(j.result) <= {inline} THEN j.result END AS result,
-    a.phase AS attempt_phase, a.verdict AS attempt_verdict, a.progress, clock_timestamp() AS now"""
+    a.phase AS attempt_phase, a.verdict AS attempt_verdict, a.progress, clock_timestamp() AS now,
+    j.state = 'pending' AND EXISTS (
+        SELECT FROM pool_pool p WHERE p.id = j.pool_id AND p.quarantined_at IS NOT NULL) AS pool_closed"""
 _FROM = """
     FROM jobs_job j JOIN jobs_jobtype t ON t.id = j.type_id
     LEFT JOIN jobs_attempt a ON a.job_id = j.id AND a.ended_at IS NULL"""

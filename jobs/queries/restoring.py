@@ -46,6 +46,14 @@ WHERE p.id = %s AND p.quarantined_until <= clock_timestamp()
   AND NOT EXISTS (SELECT FROM jobs_suspicion s WHERE s.pool_id = p.id AND s.decided_at IS NULL)
 RETURNING p.id, p.name"""
 
+# While the pool is closed nothing new begins in it, so what is under way is of before.
+_AFFECTED = """
+SELECT count(*) FILTER (WHERE state = 'pending') AS waiting, count(*) FILTER (WHERE state <> 'pending') AS under_way,
+       clock_timestamp() AS now
+FROM jobs_job WHERE pool_id = %s AND state IN ('pending', 'assigned', 'processing')"""
+_GIVEN_UP = """
+SELECT count(*) AS jobs FROM jobs_suspicion WHERE pool_id = %s AND decided = 'nobody_knows' AND decided_at >= %s"""
+
 
 def take_time() -> None:
     """The rest of this transaction may take as long as it needs, but for locks of others. The caller is patient for as long."""
@@ -102,3 +110,13 @@ def open_pool(pool_id: int) -> list[Row]:
     for row in rows:
         quarantine.open_sessions(row["id"])
     return rows
+
+
+def affected(pool_id: int) -> Row:
+    """Jobs that the opening of the pool concerns: waiting, under_way; and now, the time of it."""
+    return fetch(_AFFECTED, [pool_id])[0]
+
+
+def given_up(pool_id: int, since: datetime) -> int:
+    """Jobs of the pool that failed since then because nobody can tell whether they ran."""
+    return int(fetch(_GIVEN_UP, [pool_id, since])[0]["jobs"])

@@ -63,3 +63,15 @@ def test_a_closed_pool_says_until_when_and_so_do_its_metrics(caller: Caller) -> 
     assert after["closed_until"] == pool.quarantined_until.isoformat().replace("+00:00", "Z")
     metrics.recent.forget()
     assert 'berth_pool_closed{pool="video"} 1.0' in metrics.text().decode()
+
+
+def test_a_job_says_that_its_pool_keeps_it_waiting(caller: Caller) -> None:
+    job_type = factories.make_job_type()
+    job, later = (
+        body_of(caller.submit(job_type, idempotency_key=f"a-key-of-long-before-{n}", **more))
+        for n, more in enumerate(({}, {"run_at": (timezone.now() + timedelta(hours=1)).isoformat()}))
+    )
+    restoring.restored(note="test")
+    for each, waits in ((job, "pool"), (later, "run_at")):
+        assert body_of(caller.get(f"/v1/jobs/{each['id']}"))["waiting_for"] == waits
+    assert {row["waiting_for"] for row in body_of(caller.get("/v1/jobs"))["data"]} == {"pool", "run_at"}

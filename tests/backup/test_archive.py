@@ -51,6 +51,11 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
 
 
+def test_where_no_file_can_be_made_the_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BackupFailed, match=f"no file can be made in {tmp_path}/gone: No such file"):
+        made(tmp_path / "gone" / "b")
+
+
 @pytest.mark.parametrize("cut", [100, 700, 3_000, len(CONTENT) + 600])
 def test_a_file_that_was_cut_off_is_no_backup(tmp_path: Path, cut: int) -> None:
     path = made(tmp_path / "b")

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from psycopg2 import sql
 
-from broker_project.backup import archive, manifest, server
+from broker_project.backup import archive, manifest, putting_back, server
+from broker_project.management.moments import past_moment
+from pool.models import Restoration
 from statemachine.patience import patient
 from tests import factories
 from tests.backup.test_archive import quiet
@@ -83,8 +86,28 @@ def test_a_backup_says_what_it_is_and_holds_no_key(backup: Path) -> None:
 
 
 def test_it_can_be_tried_without_being_put_back(backup: Path, restore: Restore) -> None:
-    assert "could be restored here" in restore(backup, check=True)
+    assert "could be restored here as things stand" in restore(backup, check=True)
     assert databases() == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("gone/", "no folder {0}/gone; make it, or name a file"),
+        ("gone", "no folder {0}/gone; make it, or name a file"),
+        ("gone/x.backup", "no folder {0}/gone; make it first"),
+    ],
+)
+def test_a_backup_into_a_folder_that_is_not_there_says_so(tmp_path: Path, path: str, why: str) -> None:
+    with pytest.raises(CommandError, match=why.format(tmp_path)):
+        call_command("backup", f"{tmp_path}/{path}")
+
+
+@pytest.mark.django_db
+def test_a_backup_names_the_secrets_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "HOME", tmp_path)
+    (tmp_path / "secrets.json").write_text("{}")
+    assert f"Keep a copy of {tmp_path}/secrets.json apart" in said("backup", str(tmp_path))
 
 
 def test_a_backup_of_a_newer_version_is_refused(backup: Path, restore: Restore, tmp_path: Path) -> None:
@@ -102,7 +125,9 @@ def test_a_backup_whose_keys_are_not_here_is_refused(
     backup: Path, restore: Restore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "FIELD_KEYS", OTHERS_KEYS)
-    with pytest.raises(CommandError, match="FIELD_KEYS"):
+    with pytest.raises(
+        CommandError, match=f"FIELD_KEYS.*field_keys, key_peppers and secret_key of {settings.HOME}/secrets.json"
+    ):
         restore(backup, check=True)
     assert "could be restored here" in restore(backup, check=True, without_keys=True)
 
@@ -126,16 +151,42 @@ def test_a_database_with_jobs_is_left_alone(backup: Path, restore: Restore) -> N
     assert databases() == {NAME}
 
 
-def test_a_backup_is_tried_where_there_are_jobs(backup: Path, restore: Restore) -> None:
+def test_trying_a_backup_where_all_runs_says_that_it_is_whole_and_what_is_needed(
+    backup: Path, restore: Restore
+) -> None:
     execute("CREATE DATABASE {}", NAME)
     with server.connected(NAME) as connection:
         server.rows(connection, "CREATE TABLE jobs_job AS SELECT 1 AS id")
-    assert "could be restored here" in restore(backup, check=True)
+        said = restore(backup, check=True)
+    for told in ("It is whole.", "Before it can be restored", "Stop every process of Berth", "--replace puts"):
+        assert told in said
+    assert "--replace" not in restore(backup, check=True, replace=True)
 
 
-def test_a_time_that_is_none_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(CommandError, match="is no time"):
-        call_command("restore", "nothing-there.backup", "--quiet-since", "yesterday")
+def test_each_process_that_is_connected_is_named_once_and_no_more_than_some(
+    backup: Path, restore: Restore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(putting_back, "MOST_NAMED", 1)
+    execute("CREATE DATABASE {}", NAME)
+    with ExitStack() as ending:
+        for name in ("berth web 4711", "berth web 4711", "berth web 4712"):
+            ending.enter_context(closing(psycopg2.connect(server.url_of(NAME), application_name=name)))
+        with pytest.raises(CommandError, match=r"berth web 4711 from [0-9a-z.]+, and 1 more\. Stop"):
+            restore(backup)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("yesterday", "is no time"), ("2999-01-31T12:00:00", "12:00:00 UTC is still to come"), ("2999-01-31", "to come")],
+)
+def test_a_time_that_is_none_or_is_to_come_is_refused_before_anything_is_read(text: str, said: str) -> None:
+    for command in (["restore", "nothing-there.backup"], ["restored"]):
+        with pytest.raises(CommandError, match=f"--quiet-since: .*{said}"):
+            call_command(*command, "--quiet-since", text)
+
+
+def test_a_time_without_a_zone_is_of_utc() -> None:
+    assert past_moment("2026-01-31") == past_moment("2026-01-31T01:00:00+01:00") == past_moment("2026-01-31T00:00")
 
 
 def test_statements_of_backups_may_take_longer_than_others() -> None:
@@ -178,12 +229,34 @@ def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
         call_command("restored", open=pool.name)
     for closes_nothing in ("--status", f"--open={pool.name}"):
         with pytest.raises(CommandError, match="--quiet-since"):
-            call_command("restored", closes_nothing, "--reason=why", "--quiet-since=2030-01-31T12:00:00Z")
+            call_command("restored", closes_nothing, "--reason=why", "--quiet-since=2026-01-31T12:00:00Z")
     with pytest.raises(CommandError, match="no pool 'nobody'"):
         call_command("restored", open="nobody", reason="why")
-    assert said("restored", open=pool.name, reason="their page shows no run") == "every pool is open\n"
+    opened = said("restored", open=pool.name, reason="their page shows no run")
+    assert "0 waiting jobs may run, 1 failed with outcome_unknown, 0 are still being found out" in opened
+    assert opened.endswith("\nevery pool is open\n")
     with pytest.raises(CommandError, match="is open"):
         call_command("restored", open=pool.name, reason="again")
+
+
+@pytest.mark.django_db
+def test_who_lost_nothing_is_told_of_pools_that_stay_closed() -> None:
+    pool = factories.make_job_type().pool
+    call_command("restored", reason="of the week before", stdout=io.StringIO())
+    told = said("restored", nothing_lost=True, reason="synchronous replica")
+    assert "stays closed" in told
+    assert (f"pool {pool.name}: closed until" in told, "of the week before" in told) == (True, True)
+
+
+@pytest.mark.django_db
+def test_no_pool_of_an_installation_that_runs_is_closed_unasked() -> None:
+    factories.make_job_type()
+    running = psycopg2.connect(server.url_of(server.name()), application_name="berth worker:assign 4711")
+    with closing(running):
+        with pytest.raises(CommandError, match=r"1 worker:assign of Berth are connected.*--while-running"):
+            call_command("restored")
+        assert not Restoration.objects.exists()
+        assert "closed until" in said("restored", while_running=True)
 
 
 def said(*arguments: str, **options: Any) -> str:

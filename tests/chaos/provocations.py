@@ -76,13 +76,13 @@ def replayed(prober: Prober) -> None:
 
 def redriven(prober: Prober) -> None:
     if failed(prober):
-        prober.command("redrive", "--type", "points swift", "--rate", "50/s")
+        prober.command("redrive", "--type", "points swift", "--rate", "50/s", "--why", "chaos")
 
 
 def restored(prober: Prober) -> None:
     """Only to be killed: one that is not jumps all numbers, and closes what the load needs."""
     if list(prober.world.crashpoints.glob("restored.*.1")):
-        prober.command("restored")
+        prober.command("restored", "--while-running")
 
 
 def cancelled_waiting(prober: Prober) -> None:

@@ -151,7 +151,8 @@ def test_a_user_without_a_name_is_a_shell(monkeypatch: pytest.MonkeyPatch, error
         raise error("getpwuid(): uid not found: 1234")
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    shell("--all")
+    factories.at("failed", factories.make_job_type())
+    shell("--all", "--why=mended")
     assert Redrive.objects.get().actor == "shell"
 
 
@@ -180,18 +181,34 @@ def test_the_command_begins_lists_and_stops() -> None:
         ((), "say which dead letters"),
         (("--type", "clap"), "--type: there is no type named 'clap'"),
         (("--all", "--rate", "5"), "--rate: '5' is not a rate"),
-        (("--all", "--rate", "500/s"), "at most 100 a second"),
-        (("--all", "--most", "0"), "at least one job"),
+        (("--all", "--rate", "many/s"), "--rate: 'many/s' is not a rate"),
+        (("--all", "--rate", "500/s", "--why=w"), "at most 100 a second"),
+        (("--all", "--rate", "nan/s", "--why=w"), "at most 100 a second"),
+        (("--all", "--most", "0", "--why=w"), "at least one job"),
+        (("--all",), "--why: say why"),
+        (
+            ("--code", "typo", "--why=w"),
+            "fits (code typo), and nothing was begun; the codes of the dead letters that there are: bad_prompt (1)",
+        ),
         (("--stop", "7"), "there is no such redrive"),
         (("--stop", "9" * 30), "there is no such redrive"),
-        (("--all", "--most", "3000000000"), "--most: at least one job"),
-        (("--all", "--rate", "9" * 400 + "/s"), "--rate: "),
-        (("--all", "--rate", "1/hour"), "--rate: it is at least 0.001"),
+        (("--all", "--most", "3000000000", "--why=w"), "--most: at least one job"),
+        (("--all", "--rate", "9" * 400 + "/s", "--why=w"), "--rate: "),
+        (("--all", "--rate", "1/hour", "--why=w"), "--rate: it is at least 0.001"),
         (("--since", "999999d"), "--since: '999999d' is no time"),
         (("--until", "0001-01-01T00:00:00+14:00"), "--until: "),
+        (("--all", "--rate", f"1/{'9' * 400}s"), "is not a rate"),
     ],
 )
 def test_a_wrong_argument_begins_nothing(arguments: tuple[str, ...], why: str) -> None:
+    factories.at("failed")
     with pytest.raises(CommandError, match=re.escape(why)):
         shell(*arguments)
     assert not Redrive.objects.exists()
+
+
+def test_a_rate_may_be_below_one_a_second_and_why_is_asked_for_only_where_something_begins() -> None:
+    assert "there are no dead letters" in shell("--all", "--dry-run")
+    factories.at("failed")
+    assert "0.3 a second" in shell("--all", "--rate", "0.3/s", "--why", "mended")
+    assert "1 jobs" in shell("--all", "--dry-run")

@@ -6,7 +6,7 @@ import pytest
 
 from credits import ledger
 from credits.models import Ceiling
-from jobs import transitions
+from jobs import restoring, transitions
 from jobs.models import Job
 from pool.models import UpstreamAccount
 from tests import factories
@@ -33,6 +33,15 @@ def test_a_job_that_no_account_can_pay_for_says_what_it_wants_and_what_there_is(
     assert "waits for upstream credits: it" not in operator.page(other)
     only = operator.listed(Job, only="unaffordable")
     assert (str(job.pk) in only, str(other.pk) in only) == (True, False)
+
+
+def test_a_job_in_a_closed_pool_says_until_when(operator: Operator) -> None:
+    job = parked(15)
+    restoring.restored(note="test")
+    job.pool.refresh_from_db()
+    why = f"its pool is closed since a restore, until {job.pool.quarantined_until:%Y-%m-%d %H:%M:%S} UTC"
+    assert why in operator.page(job)
+    assert operator.listed(Job).count(why) == 1
 
 
 def test_a_page_tells_of_each_pool_by_itself(operator: Operator) -> None:

@@ -69,7 +69,7 @@ def test_postgres_is_utf8_and_asks_for_its_password(table: ProcessTable, tmp_pat
     assert query(server, "SHOW server_encoding") == [("UTF8",)]
     with pytest.raises(psycopg2.OperationalError, match="password"):
         psycopg2.connect(server.url.replace("secret", "guess"))
-    with pytest.raises(StartFailed, match="another password"):
+    with pytest.raises(StartFailed, match=f"another password than {tmp_path}/secrets.json"):
         EmbeddedPostgres(tmp_path, server.port, "guess").answers()
 
 

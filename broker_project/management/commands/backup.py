@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from broker_project.backup.errors import BackupFailed
@@ -19,12 +20,14 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", type=Path, metavar="FILE|FOLDER")
+        parser.add_argument(
+            "path",
+            metavar="FILE|FOLDER",
+            help="a folder that is there, or a file that is not, with a suffix (x.backup)",
+        )
 
     def handle(self, **options: Any) -> None:
-        path: Path = options["path"]
-        if path.is_dir():
-            path /= f"berth-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.backup"
+        path = _file(options["path"])
         try:
             told = take(path, progress(self.stdout.write, "written"))
         except (BackupFailed, OSError) as error:
@@ -38,3 +41,17 @@ class Command(BaseCommand):
             self.stdout.write(f"  - {what}")
         if told["files"]:
             self.stdout.write(f"    ({told['files']} files of {size_text(told['file_bytes'])})")
+        if (secrets := settings.HOME / "secrets.json").is_file():
+            self.stdout.write(f"Keep a copy of {secrets} apart from it: `manage.py up` takes the keys from there")
+
+
+def _file(text: str) -> Path:
+    """Where to write. Raises CommandError where a folder seems to be meant that is not there."""
+    path = Path(text)
+    if path.is_dir():
+        return path / f"berth-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.backup"
+    if text.endswith("/") or (not path.suffix and not path.exists()):
+        raise CommandError(f"there is no folder {path}; make it, or name a file ({path}.backup)")
+    if not path.parent.is_dir():
+        raise CommandError(f"there is no folder {path.parent}; make it first")
+    return path

@@ -1,17 +1,18 @@
 """`manage.py restore FILE`: puts a backup in the place of the database, with all pools closed until that is safe."""
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from broker_project.backup.archive import check
+from broker_project.backup.archive import check, read_manifest
 from broker_project.backup.errors import RestoreRefused
-from broker_project.backup.putting_back import Plan, examine, put_back
+from broker_project.backup.putting_back import Plan, examine, needed, put_back
 from broker_project.backup.telling import progress, size_text
-from broker_project.management.moments import moment
+from broker_project.management.moments import FORM, past_moment
 from broker_project.postgres_pool import pools
 
 
@@ -28,26 +29,30 @@ class Command(BaseCommand):
         parser.add_argument("--without-keys", action="store_true", help="also where keys of the backup are not here")
         parser.add_argument(
             "--quiet-since",
-            type=moment,
+            type=past_moment,
             metavar="TIME",
-            help="no process has called an upstream since; now, if absent",
+            help=f"no process has called an upstream since, {FORM}; now, if absent",
         )
-        parser.add_argument("--check", action="store_true", help="only say whether it could be restored here")
+        parser.add_argument(
+            "--check", action="store_true", help="only read all of it, and say what restoring it here needs"
+        )
 
     def handle(self, **options: Any) -> None:
         connection.close()
         pools.close_all()  # what this process itself has open would be in its own way
         try:
-            replace = options["replace"] or options["check"]  # which changes nothing
-            plan = examine(options["path"], replace=replace, without_keys=options["without_keys"])
-            told = plan.manifest
-            self.stdout.write(
-                f"{plan.path}: {size_text(told['bytes'])}, as of {told['taken_at']}, Berth {told['version']}"
-            )
-            check(plan.path, told, progress(self.stdout.write, "checked", told["bytes"]))
+            path, told = options["path"], read_manifest(options["path"])
+            self.stdout.write(f"{path}: {size_text(told['bytes'])}, as of {told['taken_at']}, Berth {told['version']}")
+            if options["check"]:  # is told whatever stands in the way of restoring it
+                self._check(path, told)
+            plan = examine(path, told, without_keys=options["without_keys"])
+            words = needed(plan, replace=options["replace"])
             if options["check"]:
-                self.stdout.write("It is whole, and could be restored here.")
+                self._tell_needs(words)
                 return
+            if words:
+                raise RestoreRefused("\n".join(words))
+            self._check(path, told)
             arguments = [
                 "--went-back-to",
                 told["taken_at"],
@@ -60,6 +65,15 @@ class Command(BaseCommand):
         except (RestoreRefused, OSError) as error:
             raise CommandError(str(error)) from error
         self._tell(plan, earlier)
+
+    def _check(self, path: Path, told: Mapping[str, Any]) -> None:
+        check(path, told, progress(self.stdout.write, "checked", told["bytes"]))
+        self.stdout.write("It is whole.")
+
+    def _tell_needs(self, words: list[str]) -> None:
+        self.stdout.write("Before it can be restored here:" if words else "It could be restored here as things stand.")
+        for word in words:
+            self.stdout.write(f"  - {word}")
 
     def _tell(self, plan: Plan, earlier: str) -> None:
         self.stdout.write(f"{plan.target} is as it was at {plan.manifest['taken_at']}, and its pools are closed. Now:")

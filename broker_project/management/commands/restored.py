@@ -6,12 +6,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from broker_project.management.moments import moment
+from broker_project.doctor.of_processes import is_role
+from broker_project.management.moments import FORM, past_moment
 from broker_project.models import AuditFigure
 from jobs import reopening, restoring
+from jobs.queries import server
 from jobs.queries.restoring import quarantined
 from pool.models import Pool
-from statemachine.actors import acting_as
+from statemachine.actors import acting_as, current_actor
 from statemachine.patience import patient
 
 OPERATOR = "operator:restored"
@@ -35,12 +37,19 @@ class Command(BaseCommand):
         parser.add_argument(
             "--repeat", action="store_true", help="with --open: its waiting jobs did not run, or may run twice"
         )
-        parser.add_argument("--went-back-to", type=moment, metavar="TIME", help="commits after this time are lost")
+        parser.add_argument(
+            "--while-running",
+            action="store_true",
+            help="also while processes of Berth are connected (a promoted replica)",
+        )
+        parser.add_argument(
+            "--went-back-to", type=past_moment, metavar="TIME", help=f"commits after this time are lost, {FORM}"
+        )
         parser.add_argument(
             "--quiet-since",
-            type=moment,
+            type=past_moment,
             metavar="TIME",
-            help="no process has called an upstream since; now, if absent",
+            help=f"no process has called an upstream since, {FORM}; now, if absent",
         )
 
     def handle(self, **options: Any) -> None:
@@ -60,6 +69,11 @@ class Command(BaseCommand):
         self._tell()
 
     def _restored(self, options: dict[str, Any]) -> None:
+        if not options["while_running"] and (running := _running()):
+            raise CommandError(
+                f"{running} of Berth are connected to this database. After a restore every process stands still; stop them"
+                " first. If they are known to have reconnected to a promoted replica, add --while-running. Nothing was done"
+            )
         with patient(), transaction.atomic():
             closed = restoring.restored(
                 note=options["reason"].strip() or "restored: commits may have been lost",
@@ -72,6 +86,8 @@ class Command(BaseCommand):
             f"{closed.doubted} attempts are doubted and will be found out, {closed.accepted} accepted ones are asked for now,"
             f" {closed.suspected} waiting or running jobs may have been sent by what was lost"
         )
+        if options["nothing_lost"] and quarantined():
+            self.stdout.write("what an earlier restore closed stays closed; --open POOL opens it:")
 
     def _open(self, name: str, reason: str, repeat: bool) -> None:
         pool = Pool.objects.filter(name=name).first()
@@ -79,8 +95,10 @@ class Command(BaseCommand):
             raise CommandError(f"--open: there is no pool {name!r}")
         if pool.quarantined_at is None:
             raise CommandError(f"--open: pool {name!r} is open")
-        if not reopening.open_by_operator(pool, reason, repeat=repeat):
+        opened = reopening.open_by_operator(pool, reason, repeat=repeat)
+        if opened is None:
             raise CommandError(f"pool {name!r} could not be opened: run the command again")
+        self.stdout.write(f"pool {name} is opened early by {current_actor()}: {opened}")
 
     def _tell(self) -> None:
         rows = quarantined()
@@ -90,3 +108,8 @@ class Command(BaseCommand):
             self.stdout.write(f"pool {row['name']}: closed {until}{waits}. {row['quarantine_note']}")
         if not rows:
             self.stdout.write("every pool is open")
+
+
+def _running() -> str:
+    """Processes of Berth that stay connected, as `2 web, 1 worker:assign`; empty when there is none."""
+    return ", ".join(f"{row['processes']} {row['role']}" for row in server.processes() if is_role(row["role"]))

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ class Command(BaseCommand):
 
 
 def _role_names(text: str) -> frozenset[str]:
+    """Raises ArgumentTypeError."""
     names = frozenset(text.split(","))
     if unknown := names - ALL_ROLES:
-        raise CommandError(f"no such role: {', '.join(sorted(unknown))}; there are {', '.join(sorted(ALL_ROLES))}")
+        raise ArgumentTypeError(f"no such role: {', '.join(sorted(unknown))}; there are {', '.join(sorted(ALL_ROLES))}")
     return names
