@@ -16,7 +16,8 @@ RULES = {
         FROM jobs_attempt
         WHERE ended_at IS NULL AND lease_until < statement_timestamp() - interval '{NOTICED_HOURS} hours'
     """,
-    # Where the upstream says that it runs it is believed. A type that was changed may have had another max_runtime.
+    # Where the upstream says that it runs it is believed; where it then tells nothing, the
+    # second time ends it. A type that was changed may have had another max_runtime.
     "P3.work_ends_by_its_max_runtime": f"""
         SELECT 'attempt ' || a.id AS subject, 'called at ' || a.called_at || coalesce(', asked at ' || a.asked_at, '') AS found,
                'over by ' || a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0) AS expected
@@ -24,8 +25,8 @@ RULES = {
         WHERE a.ended_at IS NULL AND a.phase IN ('{CALLING}', '{ACCEPTED}') AND j.price_version = t.version
           AND a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0)
               < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
-          AND (a.verdict = '{UNKNOWN}' OR a.asked_at IS NULL
-               OR a.asked_at < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours')
+          AND (a.asked_at IS NULL OR a.asked_at < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
+               OR (a.verdict = '{UNKNOWN}' AND a.asks_failed > 1))
     """,
     "P4.job_is_redriven_once": """
         SELECT 'job ' || subject_id || ' ' || actor AS subject, count(*) AS found, 1 AS expected

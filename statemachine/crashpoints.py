@@ -41,7 +41,9 @@ def victims(folder: Path, name: str) -> list[int]:
 
 
 def _hit(folder: Path, name: str) -> None:
-    armed = sorted(folder.glob(f"{name}.[0-9]*"), key=lambda path: int(path.suffix[1:]), reverse=True)
+    # An editor's copy of such a file arms nothing.
+    numbered = [path for path in folder.glob(f"{name}.[0-9]*") if path.suffix[1:].isdecimal() and path.stem == name]
+    armed = sorted(numbered, key=lambda path: int(path.suffix[1:]), reverse=True)
     for path in armed:
         try:
             kind = int(path.read_text())

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from jobs.inquiry import LONGEST_REST_MS
 from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
 
@@ -58,6 +59,11 @@ RETURNING a.id, a.job_id, a.resource_id, a.fence"""
 
 # What the upstream told us while it was being asked, or called, is newer than the answer.
 _TOLD_SINCE = "a.told_at > a.called_at + make_interval(secs => v.age_ms / 1000)"
+# However long its pauses are, it is asked once more when it is over, and while it is overdue each hour.
+_OVER = "a.called_at + make_interval(secs => v.over_ms / 1000.0)"
+_NEXT_LOOK = f"""CASE WHEN v.pause_ms IS NULL THEN {_OVER}
+     WHEN clock_timestamp() < {_OVER} THEN LEAST(clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0), {_OVER})
+     ELSE clock_timestamp() + make_interval(secs => LEAST(v.pause_ms, {LONGEST_REST_MS}) / 1000.0) END"""
 # A call that was answered needs its lease no more; from then on the upstream is asked.
 _GO_ON = f"""
 UPDATE jobs_attempt a SET phase = CASE WHEN v.answered THEN '{ACCEPTED}' ELSE a.phase END,
@@ -70,9 +76,8 @@ UPDATE jobs_attempt a SET phase = CASE WHEN v.answered THEN '{ACCEPTED}' ELSE a.
        told_at = CASE WHEN v.answered THEN a.told_at ELSE clock_timestamp() END,
        reference = COALESCE(NULLIF(v.reference, ''), a.reference), progress = GREATEST(v.progress, a.progress),
        look_at = CASE WHEN NOT v.answered THEN a.look_at
-                      WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.over_ms / 1000.0)
-                      WHEN {_TOLD_SINCE} THEN clock_timestamp()
-                      ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
+                      WHEN v.pause_ms IS NOT NULL AND {_TOLD_SINCE} THEN clock_timestamp()
+                      ELSE {_NEXT_LOOK} END
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, answered boolean, asked boolean, reference text,
      progress double precision, age_ms double precision, pause_ms bigint, over_ms bigint)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
@@ -85,8 +90,7 @@ UPDATE jobs_attempt a SET verdict = '{UNKNOWN}', lease_until = NULL, holder = ''
        asks_failed = CASE WHEN v.asked THEN a.asks_failed + 1 ELSE a.asks_failed END,
        error_code = v.error_code, error_message = v.error_message,
        look_at = CASE WHEN a.reference <> '' AND {_TOLD_SINCE} THEN clock_timestamp()
-                      WHEN v.pause_ms IS NULL THEN a.called_at + make_interval(secs => v.over_ms / 1000.0)
-                      ELSE clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0) END
+                      ELSE {_NEXT_LOOK} END
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, asked boolean, error_class text, error_code text,
      error_message text, age_ms double precision, pause_ms bigint, over_ms bigint)
 WHERE a.id = v.id AND a.fence = v.fence AND a.ended_at IS NULL
@@ -177,7 +181,8 @@ def go_on(rows: Sequence[dict[str, Any]]) -> list[Row]:
     """The upstream has the work and goes on: what it calls it, how far it is, and when it is asked again.
 
     `answered`: by an answer of ours, not by its own word while a call may still be under way. Asked again after
-    `pause_ms`; null: nobody can ask, so when it is over, `over_ms` after the intent. The caller has locked them.
+    `pause_ms`; null: nobody can ask, so when it is over, `over_ms` after the intent. No pause goes beyond that moment. The
+    caller has locked them.
     """
     return [] if not rows else fetch(_GO_ON, [json.dumps(rows)])
 
@@ -223,8 +228,8 @@ def cancel_asked(rows: Sequence[dict[str, Any]]) -> list[Row]:
 
 
 def doubt(rows: Sequence[dict[str, Any]]) -> list[Row]:
-    """Marks outcomes of these (locked) attempts as unknown, to be looked at after `pause_ms`, or when it is over, `over_ms`
-    after the intent.
+    """Marks outcomes of these (locked) attempts as unknown, to be looked at after `pause_ms`, at the latest when it is
+    over, `over_ms` after the intent.
     """
     return [] if not rows else fetch(_DOUBT, [json.dumps(rows)])
 

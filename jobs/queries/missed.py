@@ -21,7 +21,7 @@ def pools_to_assign() -> list[int]:
     return _column("""
         SELECT p.id FROM pool_pool p WHERE p.accepting AND p.quarantined_at IS NULL
           AND EXISTS (SELECT 1 FROM pool_resource r
-                      WHERE r.pool_id = p.id AND r.state = 'available' AND r.accepting)
+                      WHERE r.pool_id = p.id AND r.state = 'available' AND r.accepting AND NOT r.quarantined)
           AND EXISTS (SELECT 1 FROM jobs_job j
                       WHERE j.pool_id = p.id AND j.state = 'pending' AND j.turn IS NOT NULL)
         ORDER BY p.id""")

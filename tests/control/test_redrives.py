@@ -151,8 +151,8 @@ def test_a_user_without_a_name_is_a_shell(monkeypatch: pytest.MonkeyPatch, error
         raise error("getpwuid(): uid not found: 1234")
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    factories.at("failed")
-    shell("--all", "--why=w")
+    factories.at("failed", factories.make_job_type())
+    shell("--all", "--why=mended")
     assert Redrive.objects.get().actor == "shell"
 
 
@@ -192,12 +192,12 @@ def test_the_command_begins_lists_and_stops() -> None:
         ),
         (("--stop", "7"), "there is no such redrive"),
         (("--stop", "9" * 30), "there is no such redrive"),
-        (("--all", "--rate", f"1/{'9' * 400}s"), "is not a rate"),
         (("--all", "--most", "3000000000", "--why=w"), "--most: at least one job"),
         (("--all", "--rate", "9" * 400 + "/s", "--why=w"), "--rate: "),
         (("--all", "--rate", "1/hour", "--why=w"), "--rate: it is at least 0.001"),
         (("--since", "999999d"), "--since: '999999d' is no time"),
         (("--until", "0001-01-01T00:00:00+14:00"), "--until: "),
+        (("--all", "--rate", f"1/{'9' * 400}s"), "is not a rate"),
     ],
 )
 def test_a_wrong_argument_begins_nothing(arguments: tuple[str, ...], why: str) -> None:

@@ -127,6 +127,20 @@ def test_what_nobody_knows_after_max_runtime_is_asked_once_more_and_stays_unknow
     assert (job.state, job.error["code"], job.charged) == ("failed", "outcome_unknown", 0)  # type: ignore[index]
 
 
+def test_however_long_its_pauses_it_is_asked_when_max_runtime_has_passed_and_each_hour_then() -> None:
+    job = accepted(poll_type(poll={**EVERY, "every": "3h"}))
+
+    def next_look_seconds() -> float:
+        return db.value("SELECT extract(epoch FROM look_at - clock_timestamp())::float FROM jobs_attempt")
+
+    assert next_look_seconds() == pytest.approx(OVER_SECONDS, abs=10)
+    for _ in range(3):
+        factories.learn(ask(job, 3_600), RUNNING)
+        assert next_look_seconds() == pytest.approx(3_600, abs=10)
+    factories.learn(ask(job, 3_600), NOBODY_KNOWS)
+    assert next_look_seconds() == pytest.approx(3_600, abs=10)
+
+
 def test_our_patience_does_not_end_what_the_upstream_says_is_running() -> None:
     job = accepted()
     for _ in range(3):

@@ -8,7 +8,8 @@ import pytest
 
 from jobs import transitions
 from jobs.models import Attempt
-from jobs.queries import claim, line
+from jobs.queries import claim, line, missed
+from pool.models import Resource
 from tests import db, factories
 
 pytestmark = pytest.mark.django_db
@@ -32,6 +33,15 @@ def test_a_session_of_another_pool_is_nothing_for_this_one() -> None:
     factories.make_pool(sessions=5)
     factories.submit_many(factories.make_tenant(), job_type, 3)
     assert transitions.assign(job_type.pool_id) == 1
+
+
+def test_a_session_that_is_given_to_nobody_wakes_no_claim() -> None:
+    job_type = factories.make_job_type()
+    factories.submit(factories.make_tenant(), job_type)
+    assert missed.pools_to_assign() == [job_type.pool_id]
+    Resource.objects.filter(pool=job_type.pool).update(quarantined=True)
+    assert missed.pools_to_assign() == []
+    assert transitions.assign(job_type.pool_id) == 0
 
 
 def test_one_claim_takes_no_more_than_a_batch_and_no_more_than_is_free() -> None:

@@ -33,6 +33,18 @@ def verify_until_sent(job: Job) -> Flight:
     raise AssertionError(f"job {job.pk} was not sent again")
 
 
+def test_the_same_key_is_sent_when_max_runtime_has_passed_however_long_the_pauses_of_its_retry_are() -> None:
+    hours = 6 * 3_600_000
+    job, flight = flying(idempotent=True, retry={"attempts": 3, "first_ms": hours * 100, "max_ms": hours * 100})
+    factories.learn(flight, factories.CUT)
+    attempt = attempt_of(job)
+    assert attempt.look_at is not None
+    assert attempt.called_at is not None
+    assert (attempt.look_at - attempt.called_at).total_seconds() <= OVER_SECONDS
+    db.let_time_pass(OVER_SECONDS)
+    assert [again.row["dispatch_key"] for again in asking.verify([job.pk], HOLDER)] == [attempt.dispatch_key]
+
+
 def occupied(job: Job) -> bool:
     """Whether its session still stands for it, so that no other job can get it."""
     factories.submit(job.tenant, job.type)

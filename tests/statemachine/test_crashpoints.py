@@ -34,6 +34,12 @@ def test_the_nth_passing_ends_its_process_and_no_other(tmp_path: Path, hit: int)
     assert not crashpoints.disarm(tmp_path, "here")
 
 
+@pytest.mark.parametrize("name", ["here.1~", "here.1.bak", "here.1.1"])
+def test_what_is_no_number_arms_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("9")
+    assert passing(str(tmp_path), 1) == 0
+
+
 def test_another_point_is_not_hit_and_a_point_can_be_disarmed(tmp_path: Path) -> None:
     crashpoints.arm(tmp_path, "there")
     crashpoints.arm(tmp_path, "here", 2)

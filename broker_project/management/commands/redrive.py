@@ -45,9 +45,11 @@ class Command(BaseCommand):
         if options["stop"] is not None:
             return self._stop(options["stop"])
         try:
-            wanted, a_second = Filter.of_words(options), _a_second(options["rate"])
+            wanted = Filter.of_words(options)
         except NoSuchFilter as why:
             raise CommandError(f"--{why}") from why
+        try:
+            a_second = _a_second(options["rate"])
         except ValueError as why:
             raise CommandError(f"--rate: {why}") from why
         if not wanted.as_data() and not options["all"]:
