@@ -45,7 +45,7 @@ def pytest_unconfigure() -> None:
     _servers.stop()
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before the names of groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where processes share the tests (`-n 3 --dist loadgroup`), the lanes begin, and of all others a file stays whole."""
     for item in items:
