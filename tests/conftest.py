@@ -10,6 +10,7 @@ import django  # noqa: E402
 django.setup()
 
 from collections.abc import Generator, Iterator  # noqa: E402
+from typing import Any  # noqa: E402
 
 import pgtrigger  # noqa: E402
 import pytest  # noqa: E402
@@ -45,12 +46,21 @@ def pytest_unconfigure() -> None:
     _servers.stop()
 
 
-@pytest.hookimpl(tryfirst=True)  # before the names of groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where processes share the tests (`-n 3 --dist loadgroup`), the lanes begin, and of all others a file stays whole."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_lane(item.nodeid)))
+    """What starts whole installations begins, so that where processes share the tests it is not waited for at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith((*WORLDS, *INSTALLATIONS)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where processes share the tests (`-n 3`), a lane or a file is one process's."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _lane(nodeid)
+
+    return Lanes(config, log)
 
 
 def _lane(nodeid: str) -> str:

@@ -22,7 +22,7 @@ def test_exactly_what_the_credits_cover_is_accepted(
     tenant = f"covered for {covered}"
     answers = world.submit(tenant, "charged as held", [{"latency_ms": latency_ms}] * submitted, clients)
     ids = accepted(answers)
-    refused = [answer.document for answer in answers if answer.status != 202]
+    refused = [answer.document for answer in answers if answer.status not in (200, 202)]
     assert (len(ids), len(refused)) == (covered, submitted - covered)
     assert {(no["status"], no["code"], no["required"], no["available"]) for no in refused} == {
         (402, "insufficient-credits", "2.000000", "0.000000")
@@ -42,7 +42,7 @@ def test_a_top_up_counts_at_once_in_every_web_process(world: World) -> None:
         f"ledger.grant(Tenant.objects.get(name={tenant!r}).pk, 8_000_000, 'invoice-1')"
     )
     answers = world.submit(tenant, "charged as held", nothing, clients=4)
-    assert [answer.status for answer in answers] == [202] * 4
+    assert {answer.status for answer in answers} <= {200, 202}  # 200: it had ended by then
     world.jobs(tenant, accepted(answers))
     assert world.balance(tenant) == (0, 0, 0)
 
@@ -50,7 +50,7 @@ def test_a_top_up_counts_at_once_in_every_web_process(world: World) -> None:
 def test_a_revoked_key_is_refused_by_every_web_process(world: World) -> None:
     tenant = "revoked"
     before = world.submit(tenant, "charged as held", [{}] * 4, clients=4)  # each has seen the key, and keeps it a while
-    assert [answer.status for answer in before] == [202] * 4
+    assert {answer.status for answer in before} <= {200, 202}
     world.run(
         "from tenants import keys; from tenants.models import ApiKey;"
         f"assert keys.revoke(ApiKey.objects.get(tenant__name={tenant!r}).pk)"
