@@ -11,7 +11,7 @@ FOUND_BY = {
     "publish before commit": 5,
     "flag cleared late": 245,
     "count before lock": 237,
-    "max_runtime ignored": 14,
+    "max_runtime ignored": 16,
     "sent before commit": 5,
     "sent again": 0,
     "state not checked": 11,
