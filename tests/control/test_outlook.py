@@ -15,8 +15,8 @@ from tests.factories import CUT, HOLDER, attempt_of
 from tests.jobs.test_asking import (
     EVERY,
     FIND,
-    MAX_RUNTIME_SECONDS,
     NOBODY_KNOWS,
+    OVER_SECONDS,
     RUNNING,
     accepted,
     ask,
@@ -68,7 +68,7 @@ def test_an_unknown_outcome_says_how_and_when_it_is_found_out(
     assert told["Last asked"] == "Not yet."
     ends_at = under_way([job.pk])[job.pk].row["ends_at"]
     assert attempt.called_at is not None
-    assert (ends_at - attempt.called_at).total_seconds() == MAX_RUNTIME_SECONDS
+    assert (ends_at - attempt.called_at).total_seconds() == OVER_SECONDS
     assert told["At the latest"].startswith(at(ends_at))
     assert "waiting suffices" in page
     for words in told.values():
@@ -90,7 +90,7 @@ def test_what_comes_then_is_what_the_delivery_policy_does(
     job = factories.at("assigned", factories.make_job_type(**fields), **asked)
     factories.learn(factories.dispatch(job), LOST)
     assert follows in operator.page(job)
-    db.let_time_pass(61)
+    db.let_time_pass(76)
     assert asking.verify([job.pk], HOLDER) == []
     transitions.finish([job.pk])
     job.refresh_from_db()
@@ -114,7 +114,7 @@ def test_accepted_work_tells_its_reference_progress_and_when_it_is_asked(operato
 
 def test_what_runs_longer_than_it_may_is_told_apart(operator: Operator) -> None:
     job = accepted()
-    factories.learn(ask(job, MAX_RUNTIME_SECONDS + 1), RUNNING)
+    factories.learn(ask(job, OVER_SECONDS + 1), RUNNING)
     assert facts(job)["At the latest"].startswith("Overdue since ")
     page = operator.page(job)
     assert "overdue, still running: polled at " in page
