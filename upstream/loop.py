@@ -177,8 +177,10 @@ class CallLoop(Generic[K]):
             self._loop.call_soon(entry.task.cancel)
 
     async def _make(self, key: K, entry: _InFlight) -> None:
+        if time.monotonic() >= entry.safe_until:  # paused since it began: the watch, which waits for its turn, is too late
+            entry.lost = entry.lost or "lease_lost"
         try:
-            outcome = await self._call(entry)
+            outcome = _unsent(entry) if entry.lost else await self._call(entry)
         except asyncio.CancelledError:
             outcome = _unknown(entry.lost or "worker_stopped", "the call was given up before it was answered")
         except Exception as error:  # noqa: BLE001 - an adapter's fault must not take the attempt's outcome with it
