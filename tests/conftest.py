@@ -84,6 +84,15 @@ def _append_only_tables_are_emptied_between_tests() -> Iterator[None]:
     patch.undo()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _others_may_pass(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where a database runs as another user, that one has to come to its folder."""
+    base = tmp_path_factory.getbasetemp()
+    for folder in (base, *base.parents):
+        if folder.name.startswith(("popen-", "pytest-")):
+            folder.chmod(0o711)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Every rule of the audit holds after every test that touched the database; a breach fails the test itself."""

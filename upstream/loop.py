@@ -123,7 +123,8 @@ class CallLoop(Generic[K]):
             self._cancel(entry, "worker_stopped")
         unrecorded = self.drain(timeout_seconds)
         self._stopping.set()
-        self._loop.call_soon_threadsafe(self._woken.set)
+        with suppress(RuntimeError):  # the watch has seen it by itself, and the loop is closed
+            self._loop.call_soon_threadsafe(self._woken.set)
         self._writer.stop()
         for thread in self._threads:
             thread.join(timeout_seconds)
