@@ -178,7 +178,9 @@ class CallLoop(Generic[K]):
             self._loop.call_soon(entry.task.cancel)
 
     async def _make(self, key: K, entry: _InFlight) -> None:
-        if time.monotonic() >= entry.safe_until:  # paused since it began: the watch, which waits for its turn, is too late
+        if (
+            time.monotonic() >= entry.safe_until
+        ):  # paused since it began: the watch, which waits for its turn, is too late
             entry.lost = entry.lost or "lease_lost"
         try:
             outcome = _unsent(entry) if entry.lost else await self._call(entry)
