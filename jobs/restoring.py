@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from jobs.findings import Finding
@@ -74,7 +75,8 @@ def restored(
             suspected = suspicions.suspect()
             crashpoint("restored.suspected")
             doubted += len(take_for_sent([row["job_id"] for row in by_phase[INTENDED]]))
-            pools = queries.close_pools(quiet, note)
+            # Unless nothing was sent any more, an intent of a worker that still lives is sent until its lease ends.
+            pools = queries.close_pools(quiet, 0 if quiet_since else settings.LEASE_SECONDS, note)
             crashpoint("restored.closed")
             Restoration.objects.create(at=now, went_back_to=went_back_to, note=note, actor=current_actor())
     closed = Closed(pools, doubted, len(by_phase[ACCEPTED]), suspected)

@@ -15,21 +15,21 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from statemachine import crashpoints
+from tests import arming
 
 SECONDS = 60
 
 
 def dies_at(point: str, folder: Path, verb: str, *arguments: Any) -> None:
     """Runs `verb` ("module.function") in another process, which is killed at the point. Fails when it is not."""
-    crashpoints.arm(folder, point)
+    arming.arm(folder, point)
     command = [sys.executable, "-m", "tests.dying", str(connection.settings_dict["NAME"]), verb, json.dumps(arguments)]
     environment = {**os.environ, "CRASHPOINTS": str(folder)}
     died = subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert died.returncode == -signal.SIGKILL, f"{verb} did not come by {point}: {died.stderr}"
-    assert len(crashpoints.victims(folder, point)) == 1
+    assert len(arming.victims(folder, point)) == 1
 
 
 def _run(database: str, verb: str, arguments: str) -> None:

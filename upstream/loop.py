@@ -166,21 +166,11 @@ class CallLoop(Generic[K]):
 
     def _begin(self, key: K, entry: _InFlight) -> None:
         assert self._loop is not None  # noqa: S101
-        if time.monotonic() >= entry.safe_until:  # paused since the lease was taken: others may hold it by now
-            entry.lost = entry.lost or "lease_lost"
-        given_up = entry.lost
-        if given_up:  # a task cancelled before its first step would never reach the code that reports it
-            entry.ended = True
-            self._writer.put(key, _unsent(entry))
-            return
         entry.task = self._loop.create_task(self._make(key, entry))
-        if entry.lost:
-            self._loop.call_soon(entry.task.cancel)
 
     async def _make(self, key: K, entry: _InFlight) -> None:
-        if (
-            time.monotonic() >= entry.safe_until
-        ):  # paused since it began: the watch, which waits for its turn, is too late
+        # Looked at as late as can be: the process may have stood still since the lease was taken, and others hold it by now.
+        if time.monotonic() >= entry.safe_until:
             entry.lost = entry.lost or "lease_lost"
         try:
             outcome = _unsent(entry) if entry.lost else await self._call(entry)

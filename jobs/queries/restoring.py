@@ -32,7 +32,7 @@ UPDATE jobs_job SET version = version + {VERSIONS} WHERE state IN ('pending', 'a
 _CLOSE = """
 UPDATE pool_pool p SET quarantined_at = clock_timestamp(), quarantine_note = %(note)s,
        quarantined_until = GREATEST(p.quarantined_until, %(quiet)s::timestamptz + make_interval(secs => COALESCE(
-           (SELECT max(t.max_runtime_ms) FROM jobs_jobtype t WHERE t.pool_id = p.id), 0) / 1000.0))
+           (SELECT max(t.max_runtime_ms) / 1000.0 + %(sending)s FROM jobs_jobtype t WHERE t.pool_id = p.id), 0)))
 RETURNING p.id, p.name, p.quarantined_until"""
 
 _STANDING = """
@@ -87,10 +87,12 @@ def now() -> datetime:
     return found
 
 
-def close_pools(quiet: datetime, note: str) -> list[Row]:
-    """No pool gives a session before the longest of its types has run since `quiet`; id, name, quarantined_until."""
+def close_pools(quiet: datetime, sending_seconds: float, note: str) -> list[Row]:
+    """No pool gives a session before the longest of its types has run, begun within `sending_seconds` after `quiet`; id, name,
+    quarantined_until.
+    """
     quarantine.close_sessions()
-    return fetch(_CLOSE, {"quiet": quiet, "note": note})
+    return fetch(_CLOSE, {"quiet": quiet, "sending": sending_seconds, "note": note})
 
 
 def quarantined() -> list[Row]:

@@ -74,7 +74,8 @@ def _nothing_is_kept_from_the_test_before() -> None:
     keys.forget()
     account.recent.forget()
     restored.recent.forget()
-    metrics.recent.forget()
+    for kept in (metrics.recent, metrics.recent_server, metrics.recent_health, metrics.recent_redrives):
+        kept.forget()
 
 
 @pytest.fixture

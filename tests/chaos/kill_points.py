@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from statemachine import crashpoints
+from tests import arming
 from tests.chaos import provocations as by
 from tests.chaos.experiments import Experiment
 from tests.chaos.migrating import killed_while_it_migrates
@@ -163,11 +163,11 @@ def _lane(prober: Prober, points: Sequence[Point], nth: int, kind: signal.Signal
 
 def _is_hit(prober: Prober, point: Point, nth: int, kind: signal.Signals) -> bool:
     folder, provoke = prober.world.crashpoints, point.provoke or by.nothing
-    before, end, again = len(crashpoints.victims(folder, point.name)), time.monotonic() + REACHED_SECONDS, 0.0
-    crashpoints.arm(folder, point.name, nth, kind)
-    while len(victims := crashpoints.victims(folder, point.name)) == before:
+    before, end, again = len(arming.victims(folder, point.name)), time.monotonic() + REACHED_SECONDS, 0.0
+    arming.arm(folder, point.name, nth, kind)
+    while len(victims := arming.victims(folder, point.name)) == before:
         if time.monotonic() > end:
-            return not crashpoints.disarm(folder, point.name)
+            return not arming.disarm(folder, point.name)
         if time.monotonic() >= again:
             again = time.monotonic() + PROVOKE_SECONDS
             _try(prober, provoke)

@@ -21,7 +21,7 @@ import psycopg2
 import psycopg2.extras
 import yaml
 
-from statemachine import crashpoints
+from tests import arming
 from tests.chaos import declared
 from tests.chaos.lines import Proxies
 from tests.chaos.load import Load
@@ -165,7 +165,7 @@ class World:
                 os.kill(pid, signal.SIGCONT)
         self.stopped.clear()
         for path in self.crashpoints.glob("*.[0-9]*"):
-            crashpoints.disarm(self.crashpoints, path.stem)
+            arming.disarm(self.crashpoints, path.stem)
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Ends faults and load, and waits until all jobs are terminal and all sessions free. Fails with what is left."""

@@ -15,9 +15,9 @@ from pool.models import Pool
 from pool.queries import quarantine
 from tests import db
 from tests.dying import dies_at
+from tests.jobs.keys_world import Keys, decided, key, keys, waiting
 from tests.jobs.test_health_probes import quarantined
 from tests.jobs.test_reviews import an_hour_passes, attention, held_after_its_end, in_doubt
-from tests.jobs.test_suspecting import Keys, decided, key, keys, waiting
 
 __all__ = ["keys"]  # a fixture
 

@@ -1,25 +1,22 @@
 """A database that went back: what was open is doubted, what waited is suspected, pools stay closed until that is over."""
 
-import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from credits.models import Hold
 from jobs import asking, reopening, restoring, sweep, transitions
-from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.models import Attempt, Evidence, Job, LateCompletion, Suspicion
-from jobs.queries import claim, occupancy, suspicions
+from jobs.queries import claim, occupancy
 from jobs.queries import restoring as queries
 from pool.models import Pool, Resource, ResourceMove, Restoration
 from pool.queries import quarantine
-from statemachine.patience import patient
 from tests import factories
-from tests.db import RACE_SECONDS, execute, in_another_connection, let_time_pass, value, wait_until_blocked_by_us
+from tests.db import execute, let_time_pass, value
 from tests.factories import HOLDER, attempt_of, session_of
 from tests.jobs.test_asking import DONE, accepted
 
@@ -79,7 +76,7 @@ def test_the_longest_type_of_a_pool_says_how_long_it_stays_closed() -> None:
     restored()
     pool.refresh_from_db()
     assert pool.quarantined_until is not None
-    assert timedelta(seconds=599) < pool.quarantined_until - before < timedelta(seconds=660)
+    assert timedelta(seconds=614) < pool.quarantined_until - before < timedelta(seconds=660)
     assert reopening.reopen(other.pk), "nothing is ever sent from a pool without types"
     assert not reopening.reopen(pool.pk)
 
@@ -194,35 +191,6 @@ def test_accepted_work_is_asked_for_at_once_and_ends_as_ever() -> None:
     )
 
 
-def test_nobody_can_tell_of_a_waiting_job_so_it_fails_and_costs_nothing() -> None:
-    job = factories.at("pending")
-    restored()
-    assert over(job.pool)
-    job.refresh_from_db()
-    assert (job.state, job.error["code"], decided(job)) == ("failed", "outcome_unknown", "nobody_knows")
-    assert factories.money(job.tenant)[1] == 0
-    assert (
-        value("SELECT cause FROM jobs_jobmove WHERE subject_id = %s ORDER BY id DESC LIMIT 1", [job.pk]) == "restored"
-    )
-
-
-def test_a_waiting_job_that_may_run_twice_runs() -> None:
-    job = factories.at("pending", factories.make_job_type(delivery="at_least_once"))
-    restored()
-    assert over(job.pool)
-    assert decided(job) == "may_repeat"
-    assert transitions.assign(job.pool_id) == 1
-
-
-@pytest.mark.parametrize(("accounts", "word"), [(1, "same_key"), (2, "nobody_knows")])
-def test_the_only_account_of_a_pool_knows_the_key_again(accounts: int, word: str) -> None:
-    job = factories.at("pending", factories.make_job_type(factories.make_pool(accounts=accounts), idempotent=True))
-    restored()
-    assert over(job.pool)
-    assert decided(job) == word
-    assert transitions.assign(job.pool_id) == int(word == "same_key")
-
-
 def test_a_job_whose_time_had_not_come_was_not_sent() -> None:
     job_type = factories.make_job_type()
     job = factories.submit(factories.make_tenant(), job_type, run_at=timezone.now() + timedelta(hours=1))
@@ -233,51 +201,6 @@ def test_a_job_whose_time_had_not_come_was_not_sent() -> None:
     assert over(job.pool)
     job.refresh_from_db()
     assert job.state == "pending"
-
-
-def test_a_pool_stays_closed_while_a_call_of_before_is_found_out() -> None:
-    job = factories.at("processing")
-    restored()
-    assert not over(job.pool)
-    assert [row["undecided"] for row in queries.quarantined()] == [1]
-    let_time_pass(76)
-    asking.verify([job.pk], HOLDER)
-    transitions.finish([job.pk])
-    assert reopening.reopen(job.pool_id)
-    assert decided(job) == "ended"
-
-
-def test_a_pool_does_not_stay_closed_for_ever() -> None:
-    job = factories.at("processing")
-    restored()
-    Pool.objects.update(quarantined_until=timezone.now() - timedelta(seconds=reopening.PATIENCE_SECONDS))
-    assert reopening.reopen(job.pool_id)
-    job.refresh_from_db()
-    assert (job.state, decided(job)) == ("processing", "under_way"), "it is found out as any other"
-
-
-@pytest.mark.parametrize(
-    ("repeat", "state", "word"), [(True, "pending", "operator"), (False, "failed", "nobody_knows")]
-)
-def test_an_operator_who_knows_opens_a_pool(repeat: bool, state: str, word: str) -> None:
-    job = factories.at("pending")
-    restored()
-    assert reopening.open_by_operator(job.pool, "they showed me", repeat=repeat)
-    job.refresh_from_db()
-    assert (job.state, decided(job)) == (state, word)
-    assert not reopening.open_by_operator(job.pool, "again", repeat=repeat)
-
-
-def test_a_sweep_gives_up_one_batch_and_an_operator_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suspicions, "_UNDECIDED", suspicions._UNDECIDED.replace(f"LIMIT {suspicions.MOST}", "LIMIT 2"))
-    pool = factories.make_job_type().pool
-    tenant = factories.make_tenant()
-    jobs = [factories.submit(tenant, pool.job_types.get()) for _ in range(5)]
-    restored()
-    assert not over(pool)
-    assert Job.objects.filter(state="failed").count() == 2
-    assert reopening.reopen(pool.pk, force=True)
-    assert {decided(job) for job in jobs} == {"nobody_knows"}
 
 
 def test_a_closed_pool_has_no_free_session() -> None:
@@ -324,85 +247,3 @@ def test_a_second_call_of_restored_closes_no_pool_earlier() -> None:
     pool.refresh_from_db()
     assert pool.quarantined_until == first
     assert not ResourceMove.objects.exclude(from_state="").exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_claim_that_came_first_but_waited_gives_no_session() -> None:
-    """Prepared, and asked for before the quarantine was committed: it finds it all the same."""
-    job, other = factories.at("pending"), factories.at("pending")
-    prepared, closing = threading.Event(), threading.Event()
-
-    def claim() -> int:
-        transitions.assign(other.pool_id)
-        prepared.set()
-        closing.wait(RACE_SECONDS)
-        return transitions.assign(job.pool_id)
-
-    claimed = in_another_connection(claim)
-    assert prepared.wait(RACE_SECONDS)
-    with transaction.atomic():
-        restored()
-        closing.set()
-        wait_until_blocked_by_us()
-    assert claimed.result(RACE_SECONDS) == 0
-    assert not Attempt.objects.filter(job=job).exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_whoever_sees_the_word_of_an_operator_sees_what_it_says_of_the_jobs() -> None:
-    job = factories.at("pending")
-    restored()
-    with transaction.atomic():
-        suspicions.still_undecided([job.pk])  # locks it, so that the operator is in the middle
-        opening = in_another_connection(lambda: reopening.open_by_operator(job.pool, "they did not run", repeat=True))
-        wait_until_blocked_by_us()
-        assert quarantine.over() == []
-        sweep.sweep()
-    assert opening.result(RACE_SECONDS)
-    job.refresh_from_db()
-    assert (job.state, decided(job)) == ("pending", "operator")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_sweep_that_comes_first_asks_again_when_it_has_the_jobs() -> None:
-    job = factories.at("pending")
-    restored()
-    Pool.objects.update(quarantined_until=timezone.now())
-    with transaction.atomic():
-        Job.objects.select_for_update().get(pk=job.pk)
-        reopened = in_another_connection(lambda: reopening.reopen(job.pool_id))
-        wait_until_blocked_by_us()
-        suspicions.decide_all(Suspicion.Decided.OPERATOR, job.pool_id)
-    assert reopened.result(RACE_SECONDS)
-    job.refresh_from_db()
-    assert (job.state, decided(job)) == ("pending", "operator")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_waits_longer_for_an_answer_than_others_do() -> None:
-    job = factories.at("pending")
-
-    def impatient() -> restoring.Closed:
-        with patient(0.05):
-            return restored()
-
-    with transaction.atomic():
-        Job.objects.select_for_update().get(pk=job.pk)
-        closing = in_another_connection(impatient)
-        wait_until_blocked_by_us()
-        execute("SELECT pg_sleep(0.2)")
-    assert closing.result(RACE_SECONDS).suspected == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_intent_that_is_committed_first_is_doubted() -> None:
-    job = factories.at("assigned")
-    with transaction.atomic():
-        (flight,) = transitions.dispatch([job.pk], HOLDER)
-        closing = in_another_connection(restored)
-        wait_until_blocked_by_us()
-    assert closing.result(RACE_SECONDS).doubted == 1
-    assert attempt_of(job).verdict == "unknown"
-    transitions.learn([Finding.of_answer(flight, factories.SUCCESS)])
-    assert attempt_of(job).phase == "calling"
-    connection.close()

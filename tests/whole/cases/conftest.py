@@ -20,4 +20,4 @@ def shared_world(berth: Running) -> Iterator[World]:
 def world(shared_world: World) -> Iterator[World]:
     yield shared_world
     figures = shared_world.report()
-    assert (shared_world.breaches(), figures["overlaps"]) == ({}, 0)
+    assert (shared_world.berth.audit_breaches(), figures["overlaps"]) == ({}, 0)

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import psycopg2
 
-from broker_project.audit import RULES
 from tests.whole.asking.world import CANCEL, POLL, POLLED
 from tests.whole.running import Running, wait_for
 from tests.whole.test_stories import SUBMIT, credentials
@@ -113,16 +112,6 @@ class World:
         """(posted, held), in credits."""
         shown = self.clients[name].get("/v1/balance").json()
         return float(shown["posted"]), float(shown["held"])
-
-    def breaches(self) -> dict[str, list[tuple[Any, ...]]]:
-        """What the audit finds now, all its rules on one snapshot."""
-        with closing(psycopg2.connect(self.berth.run["database_url"])) as connection, connection.cursor() as cursor:
-            connection.set_session(isolation_level="REPEATABLE READ", readonly=True)
-            found = {}
-            for name, sql in RULES.items():
-                cursor.execute(sql)
-                found[name] = list(cursor.fetchmany(5))
-            return {name: rows for name, rows in found.items() if rows}
 
     def report(self) -> dict[str, Any]:
         return dict(self.sim.get("/report", params={"since": 0}).json())

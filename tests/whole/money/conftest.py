@@ -23,4 +23,4 @@ def shared_world(berth: Running, tmp_path_factory: pytest.TempPathFactory) -> It
 def world(shared_world: World) -> Iterator[World]:
     yield shared_world
     figures = shared_world.report()
-    assert (shared_world.breaches(), figures["overlaps"], figures["double_executions"]) == ({}, 0, 0)
+    assert (shared_world.berth.audit_breaches(), figures["overlaps"], figures["double_executions"]) == ({}, 0, 0)

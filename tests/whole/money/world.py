@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import psycopg2
 
-from broker_project.audit import RULES
 from tests.whole.money.crowd import Answer, Post, submit_all_at_once
 from tests.whole.running import Running, ended, wait_for
 from tests.whole.test_stories import SUBMIT, credentials
@@ -125,16 +124,6 @@ class World:
         with closing(psycopg2.connect(self.berth.run["database_url"])) as connection, connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
-
-    def breaches(self) -> dict[str, list[tuple[Any, ...]]]:
-        """What the audit finds now, all its rules on one snapshot."""
-        with closing(psycopg2.connect(self.berth.run["database_url"])) as connection, connection.cursor() as cursor:
-            connection.set_session(isolation_level="REPEATABLE READ", readonly=True)
-            found = {}
-            for name, sql in RULES.items():
-                cursor.execute(sql)
-                found[name] = list(cursor.fetchmany(5))
-            return {name: rows for name, rows in found.items() if rows}
 
     def holds(self, tenant: str) -> int:
         """How many holds the tenant has, open or closed."""
