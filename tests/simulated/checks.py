@@ -14,7 +14,7 @@ DEADLOCK = "40P01"
 _OF_KEY = """
 SELECT a.phase, a.ended_at IS NOT NULL, a.verdict, a.error_code, j.state
 FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id WHERE a.dispatch_key = %s"""
-_CALLING = "SELECT job_id FROM jobs_attempt WHERE id = %s AND fence = %s AND phase = 'calling'"
+_CALLING = "SELECT job_id FROM jobs_attempt WHERE id = %s AND fence = %s AND phase = 'calling' AND verdict = ''"
 _CROWDED = """
 SELECT t.name, count(*), t.max_running FROM jobs_job j JOIN tenants_tenant t ON t.id = j.tenant_id
 WHERE j.pool_id = %s AND j.turn IS NOT NULL AND j.state IN ('pending', 'assigned', 'processing')
@@ -59,7 +59,10 @@ class Checks:
             self._successes.add((key[0], key[1]))
 
     def crashed(self, flying: Mapping[tuple[int, int, str], Any]) -> None:
-        """A process died with these calls in flight; where none can be cancelled, each is a lost worker of its job."""
+        """A process died with these calls in flight: each of which it had recorded nothing is a lost worker of its job.
+
+        Where a kind of job can be cancelled this is not judged.
+        """
         for attempt, fence, action in flying:
             rows = self._ask(_CALLING, attempt, fence) if action == "submit" else []
             if rows and not any(kind.cancels for kind in self._world.plan.kinds):

@@ -43,7 +43,7 @@ def test_jobs_of_a_killed_worker_are_taken_up_and_one_that_kills_it_is_no_job_fo
     kill_the_worker(world)
     wait_for(lambda: starts(world, deadly) == CRASH_BUDGET)
     again = world.submit(repeated, 1, {"hang": "2s", "times": 1})
-    wait_for(lambda: starts(world, again) == 1)
+    wait_for(lambda: world.executions([again]))  # it hangs once: not before the upstream has it
     kill_the_worker(world)
     (job,) = world.ended("crash loop", [deadly])
     assert (job["state"], job["error"]["code"], starts(world, deadly)) == ("failed", "crash_budget", CRASH_BUDGET)
