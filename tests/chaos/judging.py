@@ -38,12 +38,12 @@ def run(world: World, experiments: Iterable[Experiment], seconds: float = float(
     """Those that can begin within `seconds`, then the drain and the referee; each told as it ends."""
     outcomes, end = [], time.monotonic() + seconds
     world.load.begin()
-    steady(world)
+    before = steady(world)  # of all, so that nothing that gets less from fault to fault stays unseen
     with watched(world) as sessions:
         for experiment in experiments:
             if time.monotonic() > end:
                 break
-            outcomes.append(_tried(world, experiment, sessions))
+            outcomes.append(_tried(world, experiment, sessions, before))
             tell(outcomes[-1].line())
     outcomes.append(drained(world))
     tell(outcomes[-1].line())
@@ -68,8 +68,9 @@ def drained(world: World) -> Outcome:
     return outcome
 
 
-def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
-    before, ended = steady(world), _ended(world)
+def _tried(world: World, experiment: Experiment, sessions: Sessions, before: float) -> Outcome:
+    steady(world)
+    ended = _ended(world)
     sessions.begin_anew()
     outcome = Outcome(experiment.name)
     try:
@@ -83,13 +84,16 @@ def _tried(world: World, experiment: Experiment, sessions: Sessions) -> Outcome:
     return outcome
 
 
-def judge(world: World, sessions: Sessions, outcome: Outcome, before: float) -> None:
-    """The fault is over: is as much done as before, in time, is no session kept, and what does the audit say?"""
+def judge(world: World, sessions: Sessions, outcome: Outcome, before: float, *, alone: bool = True) -> None:
+    """The fault is over: is as much done as before, in time, is no session kept, and what does the audit say?
+
+    `alone`: nothing else wants the processors, see `recovered_after`.
+    """
     world.calm()
     with ThreadPoolExecutor(2) as aside:
         audit = aside.submit(_audit, world)
         called = aside.submit(_await_callers, world, sessions)
-        outcome.recovery_seconds = recovered_after(world, before)
+        outcome.recovery_seconds = recovered_after(world, before, alone=alone)
         outcome.violations += audit.result()
         called.result()
     if outcome.recovery_seconds is None:

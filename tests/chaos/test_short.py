@@ -38,6 +38,6 @@ def test_the_sharpest_faults_lose_double_and_leak_nothing(chaos: World) -> None:
         for experiment in SHARPEST:
             experiment.run(chaos)
         sessions.begin_anew()
-        judge(chaos, sessions, outcome := Outcome("all of them"), before)
+        judge(chaos, sessions, outcome := Outcome("all of them"), before, alone=False)
     assert outcome.violations == []
     assert drained(chaos).violations == []

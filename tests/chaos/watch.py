@@ -134,16 +134,16 @@ def steady(world: World, seconds: float = RECOVERY_SECONDS) -> float:
     return min(jobs / WINDOW_SECONDS, world.load.rate)
 
 
-def recovered_after(world: World, before: float) -> float | None:
+def recovered_after(world: World, before: float, *, alone: bool = True) -> float | None:
     """Seconds from now to the first window in which as much is done as before; None when there is none in time.
 
-    All that was submitted is as much, too: where the programs have fewer turns at the processors than before, they submit
-    less, and nobody can do more. But far less than before is no recovery, since then it is web that holds them up.
+    Where the processors are not ours alone, the programs may have fewer turns at them than before and submit less: then
+    all that was submitted is as much. But far less than before is no recovery, since then it is web that holds them up.
     """
     began, wanted = time.monotonic(), before * WINDOW_SECONDS
     while (now := time.monotonic()) < began + RECOVERY_SECONDS + WINDOW_SECONDS:
         jobs, submitted = done(world)
-        enough = min(wanted, max(submitted, LEAST_SUBMITTED_SHARE * wanted))
+        enough = wanted if alone else min(wanted, max(submitted, LEAST_SUBMITTED_SHARE * wanted))
         if now >= began + WINDOW_SECONDS and jobs >= BACK_SHARE * enough:
             return now - began - WINDOW_SECONDS
         time.sleep(LOOK_SECONDS / 2)
