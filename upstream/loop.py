@@ -39,7 +39,7 @@ class NotAcceptingError(RuntimeError):
 class _InFlight:
     """A call from its start until its outcome is recorded; its lease, if it has one, is renewed as long."""
 
-    __slots__ = ("action", "call", "ended", "lost", "repeat", "safe_until", "task")
+    __slots__ = ("action", "begun", "call", "ended", "lost", "repeat", "safe_until", "task")
 
     def __init__(self, call: Call, action: Action, repeat: bool, safe_until: float) -> None:
         self.call = call
@@ -47,6 +47,7 @@ class _InFlight:
         self.repeat = repeat
         self.safe_until = safe_until
         self.task: asyncio.Task[None] | None = None
+        self.begun = False  # its task has taken its first step, and may be cancelled
         self.lost = ""  # why it was cancelled
         self.ended = False  # the call is over; its outcome may still wait to be recorded
 
@@ -146,29 +147,38 @@ class CallLoop(Generic[K]):
         assert self._loop is not None  # noqa: S101 - set before this thread starts
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._watch())
+            self._watch(self._loop)
+            self._loop.run_until_complete(self._woken.wait())
             for kept in self._adapters.values():
                 self._loop.run_until_complete(kept.close())
         finally:
             self._loop.close()
 
-    async def _watch(self) -> None:
-        """Fences: also while a renewal hangs, no call outlives the time its lease is certain for."""
-        while not self._stopping.is_set():
-            now = time.monotonic()
-            with self._changed:
-                entries = list(self._calls.values())
-            for entry in entries:
-                if now >= entry.safe_until and not entry.ended and not entry.lost:
-                    self._cancel(entry, "lease_lost")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), min(self._lease_seconds / WATCHES_PER_LEASE, 0.5))
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Fences: also while a renewal hangs, no call outlives the time its lease is certain for.
+
+        A timer, not a coroutine: after the process stood still, what is due runs before any call goes on with what came
+        for it meanwhile, e.g. its connection. So what was not sent before is not sent then.
+        """
+        if self._stopping.is_set():
+            self._woken.set()
+            return
+        loop.call_later(min(self._lease_seconds / WATCHES_PER_LEASE, 0.5), self._watch, loop)
+        now = time.monotonic()
+        with self._changed:
+            entries = list(self._calls.values())
+        for entry in entries:
+            if now >= entry.safe_until and not entry.ended and not entry.lost:
+                entry.lost = "lease_lost"
+                if entry.begun and entry.task is not None:  # else it is seen as it begins
+                    entry.task.cancel()
 
     def _begin(self, key: K, entry: _InFlight) -> None:
         assert self._loop is not None  # noqa: S101
         entry.task = self._loop.create_task(self._make(key, entry))
 
     async def _make(self, key: K, entry: _InFlight) -> None:
+        entry.begun = True
         # Looked at as late as can be: the process may have stood still since the lease was taken, and others hold it by now.
         if time.monotonic() >= entry.safe_until:
             entry.lost = entry.lost or "lease_lost"

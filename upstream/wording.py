@@ -63,8 +63,13 @@ def said(value: Any) -> tuple[str, str]:
             return said(inner)
         code = value.get("code", value.get("type", ""))
         texts = (value.get(name) for name in ("message", "msg", "error", "detail", "title", "error_message"))
-        return (str(code) if isinstance(code, str | int) else ""), next((t for t in texts if isinstance(t, str)), "")
-    return "", value if isinstance(value, str) else ""
+        return (str(code).strip() if isinstance(code, str | int) else ""), next((t for t in map(_text, texts) if t), "")
+    return "", _text(value)
+
+
+def _text(value: Any) -> str:
+    """Blanks alone say nothing."""
+    return value.strip() if isinstance(value, str) else ""
 
 
 def redacted(text: str, call: Call, length: int) -> str:

@@ -1,8 +1,8 @@
 """`python -m tests.chaos`: experiments under load, as many as the minutes allow; exit 1 when anything was broken.
 
-python -m tests.chaos --seed 7 --minutes 13            # a world with one group of workers
-python -m tests.chaos --full                           # everything, with one group and with three
-python -m tests.chaos --only "Redis|killed" --groups 3 # those whose name has one of these in it
+python -m tests.chaos --seed 7 --minutes 14            # a world with one group of workers, then one with three
+python -m tests.chaos --full                           # everything in both
+python -m tests.chaos --only "Redis|killed" --groups 3 # those whose name has one of these in it, in one world
 """
 
 import argparse
@@ -33,8 +33,10 @@ def main() -> int:
     outcomes: list[Outcome] = []
     if options.only.search(upgrade.NAME) and (options.full or options.minutes >= LEAST_MINUTES):
         outcomes += _upgraded(home / "upgrade", options.seed)
-    for groups in (1, 3) if options.full else (options.groups,):
-        outcomes += _in_a_world(home / f"groups-{groups}", groups, end, options)
+    for number, groups in enumerate(options.groups):
+        now = time.monotonic()
+        share = now + (end - now) / (len(options.groups) - number)
+        outcomes += _in_a_world(home / f"groups-{groups}", groups, share, options)
     broken = [outcome for outcome in outcomes if outcome.violations]
     tell(f"{len(outcomes)} experiments with seed {options.seed}, {len(broken)} of them with violations")
     return 1 if broken else 0
@@ -60,7 +62,7 @@ def _in_a_world(home: Path, groups: int, end: float, options: argparse.Namespace
     home.mkdir(mode=0o711)
     with World(home, groups=groups, seed=options.seed) as world:
         tell(f"Workers in {groups} group{'s' if groups > 1 else ''}:")
-        return run(world, in_turns(wanted, options.seed), end - time.monotonic() - END_SECONDS)
+        return run(world, in_turns(wanted, f"{options.seed} {groups}"), end - time.monotonic() - END_SECONDS)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,10 +70,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="tests.chaos", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=1, help="of the order of experiments, and of the load")
-    parser.add_argument("--minutes", type=float, default=13.0, help="for all of it")
-    parser.add_argument("--groups", type=int, default=1, help="of workers")
+    parser.add_argument("--minutes", type=float, default=14.0, help="for all of it")
+    parser.add_argument("--groups", type=int, nargs="+", default=[1, 3], help="of workers; a world for each")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="a pattern: those whose name has it")
-    parser.add_argument("--full", action="store_true", help="all experiments, with 1 and with 3 groups of workers")
+    parser.add_argument("--full", action="store_true", help="all experiments, whatever time they take")
     parser.add_argument("--folder", type=Path, help="where the data and logs are put (default: the system's for such)")
     return parser
 

@@ -23,7 +23,7 @@ class Experiment:
         self.act(world)
 
 
-def in_turns(families: Mapping[str, Sequence[Experiment]], seed: int) -> Iterator[Experiment]:
+def in_turns(families: Mapping[str, Sequence[Experiment]], seed: str) -> Iterator[Experiment]:
     """All of them, in an order that the seed draws: of each family one in turn, so that a short run tries each kind."""
     dice = random.Random(seed)
     shuffled = [dice.sample(family, len(family)) for family in families.values()]

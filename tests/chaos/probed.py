@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.chaos.declared import STARTS, SYNC, WAYS
+from tests.chaos.world import LEASE_SECONDS, SWEEP_SECONDS
 from tests.verdicts.declared import AUTHORIZATION, SAYS
 
 TENANT: Final = "prober"
@@ -12,6 +13,9 @@ ACCOUNTS: Final = {"points": ("points-1", "points-2"), "points paid": ("points-p
 SESSIONS: Final = 8
 CREDITS: Final = 1_000  # of the account that pays
 WAY = {**SYNC, "idempotent": True}
+LATE_RUNTIME: Final = 2.0
+# Until nobody waits for it any more: its session is given on when its longest run and a lease are over, and swept.
+LATE: Final = LATE_RUNTIME + LEASE_SECONDS + 2 * SWEEP_SECONDS + 1.0
 REPEATABLE = {"delivery": "at_least_once", "max_runtime": "8s"}
 TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "points swift": {**REPEATABLE, "upstream": {"submit": WAY}},
@@ -19,13 +23,13 @@ TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "points asked": WAYS["asked"],
     # Told after its session must have been over, and never asked: a success that surfaces late.
     "points late": {
-        "max_runtime": "2s",
+        "max_runtime": f"{LATE_RUNTIME:.0f}s",
         "upstream": {
             "mode": "callback",
             "submit": {
                 **STARTS,
                 "timeout": "1s",
-                "body": "{'callback_url': callback_url, 'sim': {'late_callback': 4}}",
+                "body": f"{{'callback_url': callback_url, 'sim': {{'late_callback': {LATE}}}}}",
             },
             "callback": {"reference": "response.body.id", **SAYS},
         },

@@ -121,6 +121,7 @@ def test_an_answer_that_is_a_reference(block: Any, answer: Answer, repeat: bool,
 
 @settings(max_examples=400, deadline=None)
 @given(FOLLOWS, ANSWERS, st.sampled_from(["poll", "find", "callback"]))
+@example({"path": "'/'", "error": "response.body.error"}, Answer(200, {}, {"status": "queued", "error": " "}), "poll")
 def test_an_answer_to_what_was_asked_later(block: Any, answer: Answer, action: Recorded) -> None:
     if action == "callback":
         block = {name: source for name, source in block.items() if name != "path"}

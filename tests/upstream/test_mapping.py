@@ -209,6 +209,9 @@ ERRORS: list[tuple[Any, str, str]] = [
     ({"error": {"code": "E7", "message": "too long"}}, "E7", "too long"),
     ({"code": 7, "detail": "wrong"}, "7", "wrong"),
     ("plain\n  text", "http_422", "plain text"),
+    ({"error": " ", "detail": "wrong"}, "http_422", "wrong"),
+    ({"code": " ", "error": "\t\n"}, "http_422", "the upstream answered 422"),
+    (" " * 40_000, "http_422", "the upstream answered 422"),
     (None, "http_422", "the upstream answered 422"),
     ([1], "http_422", "the upstream answered 422"),
 ]
