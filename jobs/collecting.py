@@ -37,8 +37,8 @@ class Collector:
         if self._client is not None:
             await self._client.close()
 
-    async def result_of(self, flight: Flight) -> Any:
-        """The result with our copies in it. What a try has stored that fails is given up."""
+    async def result_of(self, flight: Flight) -> tuple[Any, list[Row]]:
+        """The result with our copies in it, and their rows. What a try has stored that fails is given up."""
         call = await on_a_thread(calls.call_of, flight)
         block = compile_result_files(call.upstream)
         if block is None:
@@ -52,14 +52,16 @@ class Collector:
             for name, link in by_name.items():
                 rows[name] = await self._stored(flight, block, call, name, link, left=left)
                 left -= rows[name]["size"]
-            whole = fetching.result_with(flight.row["result"], {name: results.mark(row) for name, row in rows.items()})
-            return whole if results.file_of(whole) else await self._fitting(flight, whole)
+            result = fetching.result_with(flight.row["result"], {name: results.mark(row) for name, row in rows.items()})
+            if results.file_of(result) or (one := await self._whole(flight, result)) is None:
+                return result, list(rows.values())
+            return results.mark(one), [*rows.values(), one]
         except BaseException:
             await asyncio.shield(on_a_thread(results.give_up, list(rows.values())))
             raise
 
-    async def _fitting(self, flight: Flight, whole: Any) -> Any:
-        return await asyncio.wrap_future(self._storing.submit(_closing, results.fitting, flight.job_id, whole))
+    async def _whole(self, flight: Flight, result: Any) -> Row | None:
+        return await asyncio.wrap_future(self._storing.submit(_closing, results.whole, flight.job_id, result))
 
     async def _stored(self, flight: Flight, block: ResultFiles, call: Call, name: str, link: str, *, left: int) -> Row:
         async with self._room.of(min(block.max_bytes, left)):

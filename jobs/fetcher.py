@@ -17,9 +17,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from jobs import fetching
+from jobs import fetching, results
 from jobs.collecting import Collector, is_dead, on_a_thread, said
 from jobs.flight import Flight
+from jobs.outage import DATABASE_AWAY
 from jobs.queries import fetches, missed
 from statemachine.crashpoints import crashpoint
 
@@ -97,10 +98,14 @@ class Fetcher:
         crashpoint("fetch.taken")
         work = asyncio.run_coroutine_threadsafe(self._try(flight, taken), self._loop)
         self._under_way[flight.attempt_id] = _Try(flight, taken, work)
-        work.add_done_callback(lambda _: self._over(flight.attempt_id, taken))
+        work.add_done_callback(lambda work: self._over(flight.attempt_id, taken, work))
 
-    def _over(self, attempt_id: int, taken: int) -> None:
+    def _over(self, attempt_id: int, taken: int, work: "Future[None]") -> None:
         """Also where the same attempt was taken up anew by this process, which then is another try."""
+        error = None if work.cancelled() else work.exception()
+        if error is not None:  # it is taken up anew when its lease is over
+            traced = None if isinstance(error, DATABASE_AWAY) else error
+            logger.error("what came of attempt %s's files could not be kept", attempt_id, exc_info=traced)
         known = self._under_way.get(attempt_id)
         if known is not None and known.taken == taken:
             del self._under_way[attempt_id]
@@ -125,7 +130,7 @@ class Fetcher:
     async def _try(self, flight: Flight, taken: int) -> None:
         try:
             async with asyncio.timeout(LONGEST_TRY_SECONDS):
-                result = await self._collector.result_of(flight)
+                result, rows = await self._collector.result_of(flight)
         except asyncio.CancelledError:
             if self._stopping.is_set():
                 await on_a_thread(fetching.left, flight.attempt_id, taken)
@@ -135,7 +140,8 @@ class Fetcher:
             await on_a_thread(verb, flight.attempt_id, flight.fence, taken, said(error))
         else:
             crashpoint("fetch.collected")
-            await on_a_thread(fetching.paid, flight.attempt_id, taken, result)
+            if not await on_a_thread(fetching.paid, flight.attempt_id, taken, result):
+                await on_a_thread(results.give_up, rows)  # another try was first, and has files of its own
 
     def _keep(self) -> None:
         """Keeps others from taking up what is under way; stops the work of what one has taken up all the same."""

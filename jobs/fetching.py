@@ -29,11 +29,9 @@ LONGEST_MESSAGE: Final = 300
 logger = logging.getLogger(__name__)
 
 
-def owe(findings: Sequence[Finding], ended: Collection[int]) -> None:
-    """Within `learn`: the attempts that ended now with links owe their files before their jobs are finished."""
-    owed = {f.flight.attempt_id: _owed(f) for f in findings if f.proven and _owed(f)}
-    mine = {attempt_id: links for attempt_id, links in owed.items() if attempt_id in ended}
-    if mine:
+def owe(findings: Sequence[Finding], ended: Collection[tuple[int, int]]) -> None:
+    """Within `learn`: attempts that `ended` now, with these fences, and have links owe files before their jobs are finished."""
+    if mine := {f.flight.attempt_id: _owed(f) for f in findings if f.flight.fenced in ended and f.proven and _owed(f)}:
         announce_attempts(attempt_owing, fetches.owe(mine))
 
 
@@ -76,9 +74,10 @@ def unpaid(attempt_id: int, fence: int, taken: int, why: str) -> None:
     tries that failed are counted here, not those that a restart cut.
     """
     with transaction.atomic():
-        failed = _noted(attempt_id, fence, why, "link")
-        pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else None
-        _again_or_given_up(attempt_id, taken, why, pause)
+        failed = fetches.failed(attempt_id)
+        pause = PAUSES_SECONDS[failed["link"]] if failed["link"] < len(PAUSES_SECONDS) else None
+        if _again_or_given_up(attempt_id, taken, why, pause):
+            _note(attempt_id, fence, why, "link", failed)
 
 
 def put_off(attempt_id: int, fence: int, taken: int, why: str) -> None:
@@ -88,10 +87,11 @@ def put_off(attempt_id: int, fence: int, taken: int, why: str) -> None:
     nothing.
     """
     with transaction.atomic():
-        failed = _noted(attempt_id, fence, why, "ours")
-        pause = PAUSES_SECONDS[failed - 1] if failed <= len(PAUSES_SECONDS) else PUT_OFF_SECONDS
+        failed = fetches.failed(attempt_id)
+        pause = PAUSES_SECONDS[failed["ours"]] if failed["ours"] < len(PAUSES_SECONDS) else PUT_OFF_SECONDS
         waited = fetches.waited_seconds(attempt_id)
-        _again_or_given_up(attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None)
+        if _again_or_given_up(attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None):
+            _note(attempt_id, fence, why, "ours", failed)
 
 
 def left(attempt_id: int, taken: int) -> None:
@@ -123,25 +123,25 @@ def _owed(finding: Finding) -> Any:
     return finding.outcome.files if unread is None else [unread]
 
 
-def _noted(attempt_id: int, fence: int, why: str, cause: str) -> int:
-    """Keeps that a try failed; how many have failed by this cause, with it."""
-    message = why[:LONGEST_MESSAGE]
-    failed = fetches.failed(attempt_id)
-    number = failed["link"] + failed["ours"] + 1
+def _note(attempt_id: int, fence: int, why: str, cause: str, failed: Mapping[str, int]) -> None:
+    """Keeps that a try failed, and why; so many had before it."""
+    message, number = why[:LONGEST_MESSAGE], failed["link"] + failed["ours"] + 1
     content = {"try": number, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
     logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
     attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": fetches.FETCH, "content": content}])
     crashpoint("fetch.noted")
-    return int(failed[cause]) + 1
 
 
-def _again_or_given_up(attempt_id: int, taken: int, why: str, pause_seconds: float | None) -> None:
+def _again_or_given_up(attempt_id: int, taken: int, why: str, pause_seconds: float | None) -> bool:
+    """Whether this try still counted."""
     if pause_seconds is None:
-        _give_up(attempt_id, taken, why)
-    else:
-        message = why[:LONGEST_MESSAGE]
-        announce_attempts(attempt_owing, fetches.again(attempt_id, taken, pause_seconds, UNAVAILABLE, message))
+        return _give_up(attempt_id, taken, why)
+    again = fetches.again(attempt_id, taken, pause_seconds, UNAVAILABLE, why[:LONGEST_MESSAGE])
+    announce_attempts(attempt_owing, again)
+    return bool(again)
 
 
-def _give_up(attempt_id: int, taken: int, why: str) -> None:
-    announce_attempts(attempt_ended, fetches.given_up(attempt_id, taken, UNAVAILABLE, why[:LONGEST_MESSAGE]))
+def _give_up(attempt_id: int, taken: int, why: str) -> bool:
+    given_up = fetches.given_up(attempt_id, taken, UNAVAILABLE, why[:LONGEST_MESSAGE])
+    announce_attempts(attempt_ended, given_up)
+    return bool(given_up)

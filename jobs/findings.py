@@ -241,7 +241,7 @@ def one_of_each(findings: Sequence[Finding]) -> list[Finding]:
     by_worth = sorted(findings, key=lambda finding: (not finding.proven, not finding.ends, not finding.goes_on))
     kept: dict[tuple[int, int], Finding] = {}
     for finding in by_worth:
-        kept.setdefault((finding.flight.attempt_id, finding.flight.fence), finding)
+        kept.setdefault(finding.flight.fenced, finding)
     return list(kept.values())
 
 

@@ -31,6 +31,11 @@ class Flight:
     action: Action = "submit"
 
     @property
+    def fenced(self) -> tuple[int, int]:
+        """The attempt and the fence it was sent with: of one attempt two may be told of at once, one of them too late."""
+        return self.attempt_id, self.fence
+
+    @property
     def upstream(self) -> Mapping[str, Any]:
         """What is declared of its upstream."""
         return self._declared.upstream

@@ -49,15 +49,15 @@ def weigh(findings: Sequence[Finding]) -> tuple[Sequence[Finding], Consequences 
     Where a call failed: locks all attempts of these findings, then the health of their pools, then sessions. A second caller
     waits at the pool and weighs what the first left. What came too late is not weighed.
     """
-    kinds = {finding.flight.attempt_id: kind for finding in findings if (kind := kind_of(finding))}
+    kinds = {finding.flight.fenced: kind for finding in findings if (kind := kind_of(finding))}
     if not set(kinds.values()) - {"well"}:
         return findings, None
-    standing = asked.standing([(finding.flight.attempt_id, finding.flight.fence) for finding in findings])
-    refused = [row["job_id"] for attempt_id, row in standing.items() if kinds.get(attempt_id) == "refused"]
+    standing = asked.standing([finding.flight.fenced for finding in findings])
+    refused = [row["job_id"] for fenced, row in standing.items() if kinds.get(fenced) == "refused"]
     before = asked.refused(refused, but_code=UNREADABLE)
     signs = [
         Sign(
-            kind=kinds[attempt_id],
+            kind=kinds[fenced],
             pool_id=row["pool_id"],
             account_id=row["account_id"],
             called_at=row["called_at"],
@@ -70,7 +70,7 @@ def weigh(findings: Sequence[Finding]) -> tuple[Sequence[Finding], Consequences 
             refusals=len(before.get(row["job_id"], ())),
         )
         for finding in findings
-        if (attempt_id := finding.flight.attempt_id) in kinds and (row := standing.get(attempt_id))
+        if (fenced := finding.flight.fenced) in kinds and (row := standing.get(fenced))
     ]
     if not signs:
         return findings, None

@@ -136,12 +136,12 @@ def file_of(result: Any) -> UUID | None:
     return UUID(result["file"]) if _is_mark(result) else None
 
 
-def fitting(job_id: UUID, result: Any) -> Any:
-    """The result as a row holds it: itself, or the mark of the file that it becomes. `result` is JSON."""
+def whole(job_id: UUID, result: Any) -> Row | None:
+    """The file that this result becomes, stored; None where a row holds the result itself. `result` is JSON."""
     raw = json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode()
     if len(raw) <= settings.MAX_RESULT_BYTES and not _is_mark(result):
-        return result
-    return mark(keep(job_id, io.BytesIO(raw), len(raw), "result", JSON))
+        return None
+    return keep(job_id, io.BytesIO(raw), len(raw), "result", JSON)
 
 
 def _content(outcome: Outcome) -> tuple[bytes, str] | None:

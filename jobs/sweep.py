@@ -79,9 +79,9 @@ class Sweeper(threading.Thread):
     def run(self) -> None:
         while not self._stopped.wait(settings.SWEEP_SECONDS):
             begun = time.monotonic()
-            if settings.ALIVE_FILE:
-                Path(settings.ALIVE_FILE).touch()
             try:
+                if settings.ALIVE_FILE:
+                    Path(settings.ALIVE_FILE).touch()
                 if self._with_calls:
                     sweep_calls(self._may_go_on)
                 sweep(self._may_go_on)

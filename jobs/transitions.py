@@ -129,7 +129,7 @@ def learn(findings: Sequence[Finding]) -> None:
         crashpoint("learn.written")
         health.draw(troubles)
         # Last, since it may wait for another who brings the same: that one then waits for none of our locks.
-        missed = [finding.late() for finding in findings if finding.proven and finding.flight.attempt_id not in ended]
+        missed = [finding.late() for finding in findings if finding.proven and finding.flight.fenced not in ended]
         announce_attempts(completion_late, late.remember(missed))
 
 
@@ -268,20 +268,20 @@ def _doubt(findings: Sequence[Finding]) -> list[Row]:
     return doubted
 
 
-def end(findings: Sequence[Finding]) -> set[int]:
-    """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing. Ids of the ended.
+def end(findings: Sequence[Finding]) -> set[tuple[int, int]]:
+    """Ends attempts and lets their sessions rest or go; a finding whose fence is gone ends nothing. The ended, with fences.
 
     Within the caller's transaction; locks attempts, then sessions, each by id.
     """
-    by_id = {finding.flight.attempt_id: finding for finding in findings}
+    by_fence = {finding.flight.fenced: finding for finding in findings}
     ended = attempts.end([finding.end() for finding in findings])
     crashpoint("end.ended", ended)
     resting: dict[int, list[Mapping[str, Any]]] = {}
-    for finding in (by_id[attempt["id"]] for attempt in ended):
+    for finding in (by_fence[attempt["id"], attempt["fence"]] for attempt in ended):
         resting.setdefault(finding.rest_ms(), []).append(finding.session())
     if len(resting) > 1:
         sessions.lock([finding.flight.resource_id for finding in findings])
     for rest_ms, rows in resting.items():
         sessions.let_go("cool" if rest_ms else "free", rows, rest_ms)
     announce_attempts(attempt_ended, ended)
-    return {attempt["id"] for attempt in ended}
+    return {(attempt["id"], attempt["fence"]) for attempt in ended}

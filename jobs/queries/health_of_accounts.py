@@ -11,7 +11,7 @@ from pool.queries.health import SPEAKS_FOR_SECONDS
 from statemachine.sql import Row, fetch
 
 _STANDING = """
-SELECT a.id, a.account_id, c.pool_id, a.resource_id, a.called_at, a.job_id, j.tenant_id
+SELECT a.id, a.fence, a.account_id, c.pool_id, a.resource_id, a.called_at, a.job_id, j.tenant_id
 FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint)
 JOIN jobs_attempt a ON a.id = v.id AND a.fence = v.fence
 JOIN jobs_job j ON j.id = a.job_id
@@ -49,12 +49,12 @@ SELECT p.id AS pool_id, p.name AS pool, h.why, h.open_until, h.open_until > cloc
 FROM pool_poolhealth h JOIN pool_pool p ON p.id = h.pool_id WHERE h.open_until IS NOT NULL ORDER BY p.name"""
 
 
-def standing(keys: Sequence[tuple[int, int]]) -> dict[int, Row]:
+def standing(keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
     """Locks the open attempts among these (id, fence), in id order: account_id, pool_id, resource_id, called_at, job_id and
-    tenant_id, by attempt.
+    tenant_id, by (id, fence).
     """
     given = json.dumps([{"id": attempt_id, "fence": fence} for attempt_id, fence in keys])
-    return {row["id"]: row for row in fetch(_STANDING, [given])}
+    return {(row["id"], row["fence"]): row for row in fetch(_STANDING, [given])}
 
 
 def refused(job_ids: Sequence[UUID], but_code: str) -> dict[UUID, list[int]]:

@@ -110,7 +110,9 @@ def test_whoever_was_taken_over_changes_nothing(caller: Caller, provider: Linkin
     assert fetches.renew({key: 1}, 15) == set()
     assert not fetching.paid(key, 1, {"late": True})
     fetching.unpaid(key, first.fence, 1, "late")
+    fetching.put_off(key, first.fence, 1, "late")
     fetching.left(key, 1)
+    assert not Evidence.objects.filter(kind="fetch").exists(), "nor does it count as a try"
     assert fetches.renew({key: 2}, 15) == {key}
     assert fetching.paid(key, 2, {"in": "time"})
     assert not fetching.paid(key, 2, {"twice": True})

@@ -262,3 +262,25 @@ def test_work_that_was_just_done_by_a_signal_is_left_to_it(job_type: JobType) ->
     sweep.sweep()
     job.refresh_from_db()
     assert job.state == "completed"
+
+
+def test_a_sign_of_life_that_cannot_be_given_does_not_end_the_sweeps(
+    tmp_path: Path, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.SWEEP_SECONDS, settings.ALIVE_FILE = 0.05, str(tmp_path / "not yet" / "alive")
+    sweeper = Sweeper()
+    sweeper.start()
+    try:
+        wait_until(lambda: len(caplog.records) > 1)
+        (tmp_path / "not yet").mkdir()
+        wait_until((tmp_path / "not yet" / "alive").exists)
+    finally:
+        sweeper.stop()
+    assert {record.getMessage() for record in caplog.records} == {"sweep failed; again in 0.05 s"}
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
