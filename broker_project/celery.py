@@ -68,7 +68,6 @@ app.conf.update(
         "jobs.verify": {"queue": "upstream"},
         "jobs.cancel_upstream": {"queue": "upstream"},
         "jobs.fetch": {"queue": "upstream"},
-        "jobs.inquire": {"queue": "upstream"},
         "jobs.ask_balances": {"queue": "upstream"},
         "jobs.clean_files": {"queue": "upstream"},
     },

@@ -68,8 +68,9 @@ def in_flight() -> int:
 def send(flights: Sequence[Flight], leased_at: float) -> None:
     """Starts the calls and returns at once; `leased_at` is the monotonic time before their leases were taken.
 
-    What is only asked has no lease: whoever asks a second time changes nothing. A call that cannot even be built is a
-    finding of its own, and keeps none of the others from being sent.
+    What is only asked has no lease: whoever asks a second time changes nothing. One that may not be sent (a sealed credential,
+    a file that is gone, a worker that stops) is learned as such. Any other fault is left to its lease, as if its worker
+    were lost, and keeps none of the others from being sent.
     """
     crossed = []
     for flight in flights:
@@ -85,7 +86,7 @@ def send(flights: Sequence[Flight], leased_at: float) -> None:
 
 def _start(flight: Flight, leased_at: float) -> bool:
     """False when the same is under way already, or being written."""
-    key = (flight.attempt_id, flight.fence, flight.action)
+    key = (*flight.fenced, flight.action)
     if _flying.setdefault(key, flight) is not flight:
         return False
     flies = False

@@ -1,8 +1,9 @@
 """What happens next: one table. The signals read it to hurry the next task, the sweep to find what a signal missed.
 
-State decides, a signal only hurries. Nothing else publishes tasks: what moved (first column) wakes a task with
-arguments made from the rows that moved; `missed` asks the database for the same arguments, and is run by the sweep in
-the order of the table. With every signal lost the sweep alone ends every job.
+State decides, a signal only hurries. What moved (second column) wakes a task with arguments made from the rows that moved;
+`missed` asks the database for the same arguments, and is run by the sweep in the order of the table, but for the steps
+that need calls, which come before the others. Beside this table only `assign`, which wakes itself, and beat publish tasks.
+With every signal lost the sweep alone ends every job.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -131,7 +132,7 @@ FLOW = (
         coalesce=True,
     ),
     Step("dispatch", ("job assign",), _jobs, lambda: _set(missed.jobs_to_dispatch()), needs_calls=True),
-    # The last that needs calls: it asks for seconds, and nothing is to wait for it.
+    # The last that needs calls: it asks for seconds, in which the other processes sweep what needs none.
     Step("inquire", (), _jobs, lambda: [()] if suspicions.any_due() else [], needs_calls=True),
     Step("book_late", ("completion late",), _jobs, lambda: _set(missed.late_completions())),
     Step("review", (), _jobs, lambda: [()] if holds.are_due(REVIEW_SECONDS + STRIDE_SECONDS) else []),
@@ -144,7 +145,7 @@ WOKEN_BY = {event: [step for step in reversed(FLOW) if event in step.after] for 
 
 
 def happened(event: str, rows: Rows) -> None:
-    """Wakes what the table says comes after `event`. Never raises: a lost wake-up is found by the sweep."""
+    """Wakes what the table says comes after `event`. Where that fails, its signal logs it, and the sweep finds the rest."""
     for step in WOKEN_BY.get(event, ()):
         due = max((row[step.at] for row in rows), default=None) if step.at else None
         for arguments in step.wakes(rows):

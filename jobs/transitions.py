@@ -80,7 +80,8 @@ def assign(pool_id: int) -> int:
 def unassign(job_ids: Sequence[UUID], why: str = "worker_lost") -> int:
     """ASSIGNED → PENDING: nothing was sent and the lease has ended; the session is free, the job keeps its turn.
 
-    Locks jobs, attempts, sessions. A worker that dispatches at the same time waits at the job and finds it gone.
+    Locks jobs, attempts, sessions, last the balances of upstream accounts. A worker that dispatches at the same time waits at
+    the job and finds it gone.
     """
     with transaction.atomic():
         moved = JOB.take(
@@ -151,7 +152,8 @@ def doubt(job_ids: Sequence[UUID]) -> int:
 def finish(job_ids: Sequence[UUID]) -> int:
     """PROCESSING → COMPLETED | FAILED | PENDING | CANCELLED: state, ledger and event of each job move together.
 
-    Locks jobs by id, their attempts, then the balances. A second caller waits at the job and finds nothing unfinished.
+    Locks jobs by id, their attempts, where calls failed the health of their pools and sessions, then the tenants' balances,
+    last those of upstream accounts. A second caller waits at the job and finds nothing unfinished.
     """
     with transaction.atomic():
         return closing.close(endings.ended(job_ids))
@@ -195,8 +197,8 @@ def cancel(job_id: UUID) -> bool:
     """PENDING, ASSIGNED → CANCELLED: the upstream was not called; all is given back. True when it was cancelled now.
 
     A processing job only gets `cancel_requested_at`, and its upstream is asked to stop: what that does decides. Locks
-    job, attempt, session, balance; whoever moves the job at the same time waits at it and finds it cancelled, or has
-    won, and then it is cancelled as it stands.
+    job, attempt, session, balance, then that of the upstream account; whoever moves the job at the same time waits at it
+    and finds it cancelled, or has won, and then it is cancelled as it stands.
     """
     with transaction.atomic():
         endings.lock([job_id])

@@ -1,7 +1,7 @@
 """The database wrapper: opening takes a connection from the pool, closing gives it back.
 
 Django closes its connection after each request and Celery after each task, so a connection is held only while work is
-done with it. How full the pool is (`saturation`) is the backpressure signal.
+done with it. How full the pool is (`saturation`) is what backpressure is to go by.
 """
 
 from typing import Any

@@ -32,7 +32,7 @@ def cancel(job_id: UUID, seconds: int) -> None:
 
 
 def lease_end(job_id: UUID, seconds: int) -> None:
-    """Its lease, which has ended, ends later: nobody renews it, so whoever had it stays out."""
+    """Its lease, which has ended, ends later. Whoever had it may renew it meanwhile: the fence still stands."""
     fetch(
         f"UPDATE jobs_attempt SET lease_until = {_LATER} WHERE job_id = %s AND lease_until <= clock_timestamp()",
         [seconds, job_id],

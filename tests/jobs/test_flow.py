@@ -63,7 +63,8 @@ def test_every_task_goes_to_a_queue_that_a_worker_reads() -> None:
     queues = {routes.get(f"jobs.{step.task}", {}).get("queue", current_app.conf.task_default_queue) for step in FLOW}
     assert queues == set(QUEUES)
     # What makes calls must run where the loop is; and what deletes files, where nobody waits for it.
-    calling = {f"jobs.{step.task}" for step in FLOW if step.needs_calls} | {"jobs.ask_balances", "jobs.clean_files"}
+    calling = {f"jobs.{step.task}" for step in FLOW if step.needs_calls and step.after}
+    calling |= {"jobs.ask_balances", "jobs.clean_files"}
     assert calling == {task for task, route in routes.items() if route["queue"] == "upstream"}
 
 
