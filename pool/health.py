@@ -60,7 +60,7 @@ def draw(done: Consequences) -> None:
     health.elect(done.pools)
     health.want(done.resting)
     transitions.put_back(back, "refusal taken back")
-    transitions.settle(done.resting)
+    transitions.rest_or_release(done.resting)
 
 
 def heal(signs: Sequence[Sign]) -> list[tuple[str, str, str]]:
@@ -78,7 +78,7 @@ def heal(signs: Sequence[Sign]) -> list[tuple[str, str, str]]:
     if pools or accounts:
         resting = sessions.lock_all_of(pools, sorted(accounts), [])
         health.want(resting)
-        transitions.settle(resting, "healed")
+        transitions.rest_or_release(resting, "healed")
     return done.told
 
 

@@ -63,7 +63,7 @@ def end_rest(resource_ids: Sequence[int]) -> int:
     with transaction.atomic():
         queries.lock(resource_ids)
         changed = queries.forget_rests(resource_ids)
-        settle(resource_ids, "rest ended")
+        rest_or_release(resource_ids, "rest ended")
         return changed
 
 
@@ -90,7 +90,7 @@ def quarantine(resource_ids: Sequence[int], seconds: float, note: str) -> int:
     with transaction.atomic():
         pool_ids, resting = lock_with_breakers(queries.pools_of(resource_ids), resource_ids=resource_ids)
         changed = queries.want_rest(resource_ids, seconds, note)
-        settle(resource_ids)
+        rest_or_release(resource_ids)
         elect(pool_ids, resting)
         return changed
 
@@ -121,7 +121,7 @@ def elect(pool_ids: Sequence[int], resting: Sequence[int]) -> None:
     if health.elect(pool_ids):
         health.want(resting)
         crashpoint("elect.wanted")
-        settle(resting)
+        rest_or_release(resting)
 
 
 def lock(resource_ids: Sequence[int]) -> None:
@@ -142,7 +142,7 @@ def let_go(verb: str, sessions: Sequence[Mapping[str, Any]], rest_ms: int = 0) -
     if wanted := [session.id for session in moved if session.row["disabled"]]:
         take_out(wanted)
     if wanted := [session.id for session in moved if not session.row["disabled"] and _is_to_rest(session, rest_ms)]:
-        settle(wanted)
+        rest_or_release(wanted)
     return moved
 
 
@@ -172,10 +172,10 @@ def put_back(resource_ids: Sequence[int], cause: str) -> set[int]:
     """
     back = {"available_at": "NULL", "reason": "''"}
     moved = RESOURCE.take("enable", _rows(resource_ids), columns=back, where="NOT t.disabled", cause=cause)
-    return {session.id for session in moved} | settle(resource_ids, cause)
+    return {session.id for session in moved} | rest_or_release(resource_ids, cause)
 
 
-def settle(resource_ids: Sequence[int], cause: str = "") -> set[int]:
+def rest_or_release(resource_ids: Sequence[int], cause: str = "") -> set[int]:
     """AVAILABLE → COOLDOWN and COOLDOWN → AVAILABLE by what is wanted of these (locked) sessions now. Ids of those that
     were released.
     """

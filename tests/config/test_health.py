@@ -92,7 +92,7 @@ def test_a_probe_that_is_not_offered_any_more_is_replaced(apply: Apply) -> None:
         cancel(job.pk)
     first, second = Resource.objects.order_by("number")
     AccountHealth.objects.update(probe_id=second.pk)
-    operated.settle([first.pk, second.pk])
+    operated.rest_or_release([first.pk, second.pk])
     apply((f"{A1}.sessions", 1))
     assert AccountHealth.objects.get().probe_id == first.pk
     db.let_time_pass(31)
