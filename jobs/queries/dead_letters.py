@@ -55,6 +55,10 @@ UPDATE jobs_redrive SET paced_until = GREATEST(paced_until, clock_timestamp() + 
 _END = """
 UPDATE jobs_redrive SET state = %s, ended_at = clock_timestamp(), ended_by = %s
 WHERE id = %s AND state = 'running' RETURNING id"""
+_END_ALL = """
+WITH running AS (SELECT id FROM jobs_redrive WHERE state = 'running' ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_redrive r SET state = %s, ended_at = clock_timestamp(), ended_by = %s FROM running WHERE r.id = running.id
+RETURNING r.id"""
 
 
 def next_of(said: dict[str, Any], seen_at: datetime | None, seen_id: UUID | None, before: datetime) -> list[Row]:
@@ -116,6 +120,11 @@ def postpone(redrive_id: int, seconds: int) -> None:
 def end(redrive_id: int, state: str, by: str = "") -> bool:
     """Ends a redrive; False when it had ended. Waits for the one replay that may be under way."""
     return bool(fetch(_END, [state, by, redrive_id]))
+
+
+def end_all(state: str, by: str) -> int:
+    """Ends all that run; how many. Locks them by id, and waits for the one replay of each that may be under way."""
+    return len(fetch(_END_ALL, [state, by]))
 
 
 def _terms(said: dict[str, Any], seen_at: datetime | None, seen_id: UUID | None, before: datetime | None) -> Row:

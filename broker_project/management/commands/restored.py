@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from broker_project.control.words import several
 from broker_project.doctor.of_processes import is_role
 from broker_project.management.moments import FORM, past_moment
 from broker_project.models import AuditFigure
@@ -86,6 +87,11 @@ class Command(BaseCommand):
             f"{closed.doubted} attempts are doubted and will be found out, {closed.accepted} accepted ones are asked for now,"
             f" {closed.suspected} waiting or running jobs may have been sent by what was lost"
         )
+        if closed.redrives:
+            self.stdout.write(
+                f"{several(closed.redrives, 'redrive')} that ran ended: what was lost may have run their next dead letters"
+                " again already. Begin another for what is to run again (`manage.py redrive --list`)"
+            )
         if options["nothing_lost"] and quarantined():
             self.stdout.write("what an earlier restore closed stays closed; --open POOL opens it:")
 
