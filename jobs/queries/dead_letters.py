@@ -33,9 +33,13 @@ FROM (SELECT type_id, tenant_id, code, count(*) FILTER (WHERE fits) AS jobs,
 JOIN jobs_jobtype y ON y.id = f.type_id JOIN tenants_tenant t ON t.id = f.tenant_id
 ORDER BY f.jobs DESC, y.name, t.name, f.code"""
 
+# Those that run by their index: a long one may be older than MOST_TOLD others.
 _PROGRESS = f"""
-SELECT id, state, replayed, refused FROM (SELECT * FROM jobs_redrive ORDER BY id DESC LIMIT {MOST_TOLD}) newest
-WHERE state = 'running' OR ended_at > clock_timestamp() - interval '1 hour' ORDER BY id"""
+(SELECT id, state, replayed, refused FROM jobs_redrive WHERE state = 'running' ORDER BY id DESC LIMIT {MOST_TOLD})
+UNION ALL
+(SELECT id, state, replayed, refused FROM (SELECT * FROM jobs_redrive ORDER BY id DESC LIMIT {MOST_TOLD}) newest
+ WHERE state <> 'running' AND ended_at > clock_timestamp() - interval '1 hour')
+ORDER BY id"""
 _LOCK = """
 SELECT id, rate, most, replayed, seen_at, seen_id, paced_until <= clock_timestamp() AS may
 FROM jobs_redrive WHERE id = %s AND state = 'running' FOR NO KEY UPDATE SKIP LOCKED"""
@@ -86,7 +90,9 @@ def due() -> list[int]:
 
 
 def progress() -> list[Row]:
-    """Redrives that run or ended within the hour, at most MOST_TOLD: id, state, replayed, refused."""
+    """Redrives that run, and of the newest MOST_TOLD those that ended within the hour; at most MOST_TOLD of each: id, state,
+    replayed, refused.
+    """
     return fetch(_PROGRESS)
 
 
