@@ -100,8 +100,8 @@ def undecided(pool_id: int) -> list[Row]:
 
 
 def later(rows: Sequence[Row]) -> None:
-    """These are looked at after a pause: {job_id, pause_ms, failed}, the last added to the askings in a row that told nothing;
-    -1: this one told something, and ends the row.
+    """These are looked at after a pause: {job_id, pause_ms, failed}, the last added to the askings in a row that decided
+    nothing; -1: only a session is missing, which ends the row.
     """
     fetch(_LATER, [json.dumps(rows, default=str)])
 

@@ -18,6 +18,7 @@ from statemachine.actors import acting_as, current_actor
 from statemachine.patience import patient
 
 OPERATOR = "operator:restored"
+OF_CLOSING = ("quiet_since", "went_back_to", "while_running")
 
 
 class Command(BaseCommand):
@@ -58,10 +59,11 @@ class Command(BaseCommand):
             raise CommandError("--reason: say how you know; it is written down")
         if options["repeat"] and not options["open"]:
             raise CommandError("--repeat: goes with --open POOL")
-        if (options["status"] or options["open"]) and (options["quiet_since"] or options["went_back_to"]):
-            raise CommandError(
-                "--quiet-since and --went-back-to: do not go with --status or --open, which close nothing"
-            )
+        given = [f"--{name.replace('_', '-')}" for name in OF_CLOSING if options[name]]
+        if (options["status"] or options["open"]) and given:
+            raise CommandError(f"{', '.join(given)}: not with --status or --open, which close nothing")
+        if options["status"] and options["reason"].strip():
+            raise CommandError("--reason: not with --status, which changes nothing")
         with acting_as(OPERATOR):
             if options["open"]:
                 self._open(options["open"], options["reason"].strip(), options["repeat"])
