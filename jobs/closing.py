@@ -69,14 +69,9 @@ def give_up(verb: str, job_ids: Sequence[UUID], *, code: str, message: str, wher
         )
     outbox.write(
         _event(
-            {
-                "id": job.pk,
-                "tenant_id": job.tenant_id,
-                "run": job.run,
-                "version": job.version - 1,
-                "type": job.type.name,
-            },
+            {"id": job.pk, "tenant_id": job.tenant_id, "run": job.run, "type": job.type.name},
             job.state,
+            job.version,
             error,
         )
         for job in jobs
@@ -223,13 +218,14 @@ def _most(expected: int) -> int:
 def _tell(moved: Sequence[Moved], cases: Sequence[Row], errors: dict[UUID, Any]) -> int:
     crashpoint("finish.moved", moved)
     by_id = {case["id"]: case for case in cases}
-    outbox.write(_event(by_id[job.id], job.state, errors.get(job.id)) for job in moved)
+    # It was locked at `version`, and its arrow is the one move since.
+    outbox.write(_event(by_id[job.id], job.state, by_id[job.id]["version"] + 1, errors.get(job.id)) for job in moved)
     return len(moved)
 
 
-def _event(case: Row, state: str, error: Any) -> Event:
-    """The terminal event of a job that stood at `case` (id, tenant_id, run, version, type) before it moved to `state`."""
-    job_id, version = case["id"], case["version"] + 1
+def _event(case: Row, state: str, version: int, error: Any) -> Event:
+    """The terminal event of a job (id, tenant_id, run, type) that moved to `state`, and has this version since."""
+    job_id = case["id"]
     data = {"id": str(job_id), "type": case["type"], "state": state, "version": version, "error": error}
     return Event(
         tenant_id=case["tenant_id"],

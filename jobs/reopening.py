@@ -51,8 +51,9 @@ def reopen(pool_id: int, *, force: bool = False) -> bool:
         return False
     over = force or quarantine.is_over(pool_id, PATIENCE_SECONDS)
     in_vain = (0 if force else suspecting.IN_VAIN) if over else math.inf
-    while _decide_some(pool_id, in_vain) and force:
-        pass
+    left = _decide_some(pool_id, in_vain)
+    while force and left:
+        left = _decide_some(pool_id, in_vain)
     crashpoint("reopen.decided")
     with transaction.atomic():
         opened = queries.open_pool(pool_id)
@@ -90,8 +91,8 @@ def _decide_some(pool_id: int, in_vain: float) -> int:
     if job_ids := suspecting.untellable(pool_id, in_vain):
         with transaction.atomic():
             endings.lock(job_ids)
-            # Since we asked, an operator may have said that they did not run.
-            given_up = suspicions.still_undecided(job_ids)
+            # Since we asked, an operator may have said that they did not run, or one was cancelled.
+            given_up = suspicions.still_waiting(job_ids)
             closing.give_up("expire", given_up, code="outcome_unknown", message=MESSAGE, cause=CODE)
             crashpoint("reopen.given_up")
             suspicions.decide(Suspicion.Decided.NOBODY_KNOWS, given_up)

@@ -16,7 +16,8 @@ from django.db import transaction
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.intents import intend
-from jobs.queries import attempts, flights, suspicions
+from jobs.models import Redrive
+from jobs.queries import attempts, dead_letters, flights, suspicions
 from jobs.queries import restoring as queries
 from jobs.states import ACCEPTED, CALLING, INTENDED
 from pool.models import Restoration
@@ -39,13 +40,20 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Closed:
     """What `restored` did: pools with the time until which each is closed, attempts whose outcome is doubted, accepted ones
-    that are asked for at once, jobs suspected.
+    that are asked for at once, jobs suspected, redrives ended.
     """
 
     pools: Sequence[Row]
     doubted: int
     accepted: int
     suspected: int
+    redrives: int
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.pools)} pools closed, {self.doubted} attempts doubted, {self.accepted} asked for at once,"
+            f" {self.suspected} jobs suspected, {self.redrives} redrives ended"
+        )
 
 
 def restored(
@@ -53,20 +61,23 @@ def restored(
 ) -> Closed:
     """Nothing that was known before this database went back is trusted any more; one transaction.
 
-    Fences, ids and job versions jump, so that nobody of before can write and no number means two things; calls under way
-    are doubted, accepted work is asked for at once. Unless `nothing_lost`, attempts that were not sent yet are taken for
-    sent, pools closed, jobs suspected, and the API tells of it. `quiet_since`: nothing was sent to an upstream after that;
-    None: until now. Locks the tables of jobs, attempts, sessions and pools, in this order, against other writers; a second
-    caller waits, and closes the pools anew. A writer that holds a session and comes for a job may be waiting for us as we
-    for it: Postgres then ends one of the two, and `restored` can be run again.
+    Fences, ids and job versions jump, so that nobody of before can write and no number means two things; calls under way are
+    doubted, accepted work is asked for at once. Unless `nothing_lost`, redrives end, attempts that were not sent yet are
+    taken for sent, pools closed, jobs suspected, and the API tells of it. `quiet_since`: nothing was sent to an upstream
+    after that; None: until now. Locks running redrives by id, then the tables of jobs, attempts, sessions and pools, in this
+    order, against other writers; a second caller waits, and closes the pools anew. A writer that holds a session and comes
+    for a job may be waiting for us as we for it: Postgres then ends one of the two, and `restored` can be run again.
     """
     with patient(), transaction.atomic():
         tell(CODE)
         queries.take_time()
+        # The lost commits had replayed letters that stand as failed here, and nobody asked for these a second time. First,
+        # since a redrive locks itself before its jobs.
+        ended = 0 if nothing_lost else dead_letters.end_all(Redrive.State.STOPPED, CODE)
         queries.be_alone()
         now = queries.now()
         quiet = min(quiet_since or now, now)
-        found = queries.jump(quiet)
+        found = queries.jump(quiet, now)
         by_phase = {phase: [row for row in found if row["phase"] == phase] for phase in (INTENDED, CALLING, ACCEPTED)}
         crashpoint("restored.jumped")
         _doubt_sent(flights.opened([row["id"] for row in by_phase[CALLING]]))
@@ -79,11 +90,8 @@ def restored(
             pools = queries.close_pools(quiet, 0 if quiet_since else settings.LEASE_SECONDS, note)
             crashpoint("restored.closed")
             Restoration.objects.create(at=now, went_back_to=went_back_to, note=note, actor=current_actor())
-    closed = Closed(pools, doubted, len(by_phase[ACCEPTED]), suspected)
-    logger.warning(
-        "restored by %s: %d pools closed, %d attempts doubted, %d asked for at once, %d jobs suspected; %s",
-        *(current_actor(), len(pools), closed.doubted, closed.accepted, suspected, note),
-    )
+    closed = Closed(pools, doubted, len(by_phase[ACCEPTED]), suspected, ended)
+    logger.warning("restored by %s: %s; %s", current_actor(), closed, note)
     return closed
 
 

@@ -33,9 +33,9 @@ ROUND_SECONDS = 5.0  # of asking, in one sweep
 LONGEST_ROUND_SECONDS = 30.0  # for a job that has many keys or accounts: the sweep of its process waits for it
 MOST_CALLS = 200  # of one round
 BUSY_PAUSE_MS = 500  # until a session of its account may be free
-PAUSE_MS, LONGEST_PAUSE_MS = 2_000, 60_000  # between askings that told nothing
+PAUSE_MS, LONGEST_PAUSE_MS = 2_000, 60_000  # between askings that decided nothing
 LOOK_AGAIN_MS = 2_000  # at a job that is being found out
-IN_VAIN = 10  # askings in a row, some minutes, that told nothing: it cannot be asked for
+IN_VAIN = 10  # askings in a row, some minutes, that decided nothing: it cannot be asked for
 Answer = tuple[Row, int, Outcome]  # of an account, for a number
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def inquire() -> int:
 def decide_unasked(pool_id: int, in_vain: float = math.inf) -> int:
     """Decides about jobs of the pool what needs no asking, or is asked for no longer; of up to `suspicions.MOST`, how many.
 
-    `in_vain`: so many askings that told nothing are enough, and what is being found out is waited for no longer. Locks the
+    `in_vain`: so many askings that decided nothing are enough, and what is being found out is waited for no longer. Locks the
     suspicions by id; a second caller finds them decided.
     """
     return len(_decide(suspicions.undecided(pool_id), in_vain))
@@ -136,7 +136,11 @@ def _round_seconds(rows: Sequence[Row]) -> float:
 
 
 def _later(row: Row, seconds: float, asks: bool) -> Row:
-    """Asked for now: until nobody can be at it any more. An asking counts as failed until it has told something."""
+    """Asked for now: until nobody can be at it any more.
+
+    An asking counts as in vain unless it decides, or only a session was missing: also one that tells of a key, and not of
+    those after it.
+    """
     if asks:
         pause_ms = min(PAUSE_MS * 2 ** min(row["asks_failed"], 10), LONGEST_PAUSE_MS) + seconds * 1_000
     else:
@@ -183,8 +187,8 @@ def _call(row: Row, account: Row, number: int) -> Call | Outcome:
 def _conclude(row: Row, answers: Sequence[Answer]) -> int:
     """1 when the answers decide; what is unclear is asked again.
 
-    A proven success is taken up, else the highest number that is known, once none above it can be: a number was sent
-    only when those before it had come to nothing.
+    A proven success is taken up, else the highest number that is known, once none above it can be (a number was sent
+    only when those before it had come to nothing), or IN_VAIN askings in a row have not told of those above it.
     """
     known = [answer for answer in answers if _is_known(answer[2])]
     untold = [number for _, number, said in answers if not _is_known(said) and not _is_denied(said)]

@@ -45,7 +45,13 @@ class Plan:
 
     @property
     def beside(self) -> str:
-        return f"{self.target[: LONGEST_NAME - 10]}_restoring"
+        return named(self.target, "_restoring")
+
+
+def named(database: str, ending: str) -> str:
+    """A name of our own beside that of a database. The server would cut a longer one at its end, where it differs."""
+    kept = database.encode()[: LONGEST_NAME - len(ending.encode())]
+    return kept.decode(errors="ignore") + ending
 
 
 def examine(path: Path, told: Mapping[str, Any], *, without_keys: bool) -> Plan:
@@ -177,7 +183,7 @@ def _manage(plan: Plan, *arguments: str) -> None:
 
 def _swap(connection: Any, plan: Plan) -> str:
     """Both renames or none. Raises RestoreRefused when somebody has connected meanwhile."""
-    earlier = f"{plan.target[: LONGEST_NAME - 24]}_before_{datetime.now(UTC):%Y%m%d_%H%M%S}"
+    earlier = named(plan.target, f"_before_{datetime.now(UTC):%Y%m%d_%H%M%S}")
     rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
     _check_nobody_is_connected(connection, plan.target)
     there = _exists(connection, plan.target)

@@ -172,8 +172,9 @@ def progress_of(redrive: Redrive) -> Section:
     if redrive.state == Redrive.State.RUNNING:
         wanted = Filter.of_data(redrive.filter).terms()
         rows, whole = dead_letters.count(wanted, redrive.seen_at, redrive.seen_id, redrive.began_at)
-        left = sum(row["jobs"] for row in rows)
-        cells.append(("To come", left if whole else f"{left} or more"))
+        fit = sum(row["jobs"] for row in rows)
+        left = fit if redrive.most is None else min(fit, redrive.most - redrive.replayed)
+        cells.append(("To come", left if whole or left < fit else f"{left} or more"))
         cells.append(("At the earliest done in", f"{ceil(left / redrive.rate)} s"))
     links = [list_of(Job, "dead letters", only="dead_letters", **_as_in_list(redrive.filter))]
     return Section("Progress", ["What", "Jobs"], cells, links=links)
@@ -189,12 +190,14 @@ def _effect(given: Mapping[str, Any]) -> dict[str, Any]:
     shown = [{**row, "credits": short_text(row["price"])} for row in rows[:MOST_ROWS]]
     more = f" Of these {len(rows)} lines the first {MOST_ROWS} are shown." if len(rows) > MOST_ROWS else ""
     least = "" if whole else "At least "
-    lasts = ceil(min(jobs, given["most"] or jobs) / given["rate"])
+    again = min(jobs, given["most"] or jobs)
+    bound = f", of which at most {again:,} run again" if again < jobs else ""
+    lasts = ceil(again / given["rate"])
     return {
         "given": [("Dead letters", str(given["wanted"])), ("Rate", f"{given['rate']:g} a second"),
                   ("At most", given["most"] or "all"), ("Reason", given["reason"])],
         "rows": shown,
-        "summary": f"{least}{several(jobs, 'job')}, {short_text(price)} credits; it takes at least {lasts} s.{more}",
+        "summary": f"{least}{several(jobs, 'job')}, {short_text(price)} credits{bound}; it takes at least {lasts} s.{more}",
     }  # fmt: skip
 
 

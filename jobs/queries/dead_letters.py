@@ -33,9 +33,13 @@ FROM (SELECT type_id, tenant_id, code, count(*) FILTER (WHERE fits) AS jobs,
 JOIN jobs_jobtype y ON y.id = f.type_id JOIN tenants_tenant t ON t.id = f.tenant_id
 ORDER BY f.jobs DESC, y.name, t.name, f.code"""
 
+# Those that run by their index: a long one may be older than MOST_TOLD others.
 _PROGRESS = f"""
-SELECT id, state, replayed, refused FROM (SELECT * FROM jobs_redrive ORDER BY id DESC LIMIT {MOST_TOLD}) newest
-WHERE state = 'running' OR ended_at > clock_timestamp() - interval '1 hour' ORDER BY id"""
+(SELECT id, state, replayed, refused FROM jobs_redrive WHERE state = 'running' ORDER BY id DESC LIMIT {MOST_TOLD})
+UNION ALL
+(SELECT id, state, replayed, refused FROM (SELECT * FROM jobs_redrive ORDER BY id DESC LIMIT {MOST_TOLD}) newest
+ WHERE state <> 'running' AND ended_at > clock_timestamp() - interval '1 hour')
+ORDER BY id"""
 _LOCK = """
 SELECT id, rate, most, replayed, seen_at, seen_id, paced_until <= clock_timestamp() AS may
 FROM jobs_redrive WHERE id = %s AND state = 'running' FOR NO KEY UPDATE SKIP LOCKED"""
@@ -55,6 +59,10 @@ UPDATE jobs_redrive SET paced_until = GREATEST(paced_until, clock_timestamp() + 
 _END = """
 UPDATE jobs_redrive SET state = %s, ended_at = clock_timestamp(), ended_by = %s
 WHERE id = %s AND state = 'running' RETURNING id"""
+_END_ALL = """
+WITH running AS (SELECT id FROM jobs_redrive WHERE state = 'running' ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_redrive r SET state = %s, ended_at = clock_timestamp(), ended_by = %s FROM running WHERE r.id = running.id
+RETURNING r.id"""
 
 
 def next_of(said: dict[str, Any], seen_at: datetime | None, seen_id: UUID | None, before: datetime) -> list[Row]:
@@ -82,7 +90,9 @@ def due() -> list[int]:
 
 
 def progress() -> list[Row]:
-    """Redrives that run or ended within the hour, at most MOST_TOLD: id, state, replayed, refused."""
+    """Redrives that run, and of the newest MOST_TOLD those that ended within the hour; at most MOST_TOLD of each: id, state,
+    replayed, refused.
+    """
     return fetch(_PROGRESS)
 
 
@@ -116,6 +126,11 @@ def postpone(redrive_id: int, seconds: int) -> None:
 def end(redrive_id: int, state: str, by: str = "") -> bool:
     """Ends a redrive; False when it had ended. Waits for the one replay that may be under way."""
     return bool(fetch(_END, [state, by, redrive_id]))
+
+
+def end_all(state: str, by: str) -> int:
+    """Ends all that run; how many. Locks them by id, and waits for the one replay of each that may be under way."""
+    return len(fetch(_END_ALL, [state, by]))
 
 
 def _terms(said: dict[str, Any], seen_at: datetime | None, seen_id: UUID | None, before: datetime | None) -> Row:

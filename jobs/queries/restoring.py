@@ -1,6 +1,6 @@
 """After commits were lost: moving on whatever might be counted twice, and closing and opening pools."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import connection
 
@@ -10,24 +10,29 @@ from statemachine.sql import Row, fetch
 
 JUMP = 2**32  # fences and numbers that the lost commits may have drawn: more than they can have been
 VERSIONS = 1_000_000  # the same for the versions of one row
+# A backup that is restored twice begins at the same numbers twice; by the time the second jump lands beyond all that was drawn
+# after the first, at up to so many a second.
+DRAWN, TOLD = 2**16, 1_000
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
 # In the lock order. EXCLUSIVE lets readers be and makes every writer wait. Whenever a claim that waits here took its snapshot,
 # it reads the quarantine on the session that it locks.
 _ALONE = "LOCK TABLE jobs_job, jobs_attempt, pool_resource, pool_pool IN EXCLUSIVE MODE"
 _TIME = "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)"
 
-_SEQUENCES = f"""
-SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, COALESCE(last_value, start_value) + {JUMP})
+_SEQUENCES = """
+SELECT setval((quote_ident(schemaname) || '.' || quote_ident(sequencename))::regclass,
+              COALESCE(last_value, start_value) + %(drawn)s::bigint)
 FROM pg_sequences WHERE schemaname = current_schema() AND data_type = 'bigint'::regtype"""
-_FENCES = f"UPDATE pool_resource SET fence = fence + {JUMP}, version = version + {VERSIONS}"
+_FENCES = "UPDATE pool_resource SET fence = fence + %(drawn)s::bigint, version = version + %(told)s::bigint"
 # What was calling may have been sent again since; a callback or a poll may bring news of what was accepted at once.
 _ATTEMPTS = f"""
-UPDATE jobs_attempt SET fence = fence + {JUMP},
+UPDATE jobs_attempt SET fence = fence + %(drawn)s::bigint,
        look_at = CASE WHEN phase = '{ACCEPTED}' THEN clock_timestamp() ELSE look_at END,
-       called_at = CASE WHEN phase = '{CALLING}' THEN GREATEST(called_at, %s::timestamptz) ELSE called_at END
+       called_at = CASE WHEN phase = '{CALLING}' THEN GREATEST(called_at, %(quiet)s::timestamptz) ELSE called_at END
 WHERE ended_at IS NULL RETURNING id, job_id, resource_id, fence, phase"""
-_VERSIONS = f"""
-UPDATE jobs_job SET version = version + {VERSIONS} WHERE state IN ('pending', 'assigned', 'processing')"""
+# One that had ended may have been replayed since, unless it is completed.
+_VERSIONS = "UPDATE jobs_job SET version = version + %(told)s::bigint WHERE state <> 'completed'"
 
 _CLOSE = """
 UPDATE pool_pool p SET quarantined_at = clock_timestamp(), quarantine_note = %(note)s,
@@ -70,15 +75,17 @@ def be_alone() -> None:
         cursor.execute(_ALONE)
 
 
-def jump(quiet: datetime) -> list[Row]:
+def jump(quiet: datetime, at: datetime) -> list[Row]:
     """Fences, ids and versions go on beyond any that the lost commits drew; rows are the open attempts, with their new fences.
 
-    `quiet`: when nothing was sent any more.
+    `quiet`: when nothing was sent any more. `at`: now; a later one lands beyond what an earlier one led to.
     """
-    fetch(_SEQUENCES)
-    fetch(_FENCES)
-    fetch(_VERSIONS)
-    return fetch(_ATTEMPTS, [quiet])
+    seconds = max(0.0, (at - SINCE).total_seconds())
+    terms = {"drawn": JUMP + int(seconds * DRAWN), "told": VERSIONS + int(seconds * TOLD), "quiet": quiet}
+    fetch(_SEQUENCES, terms)
+    fetch(_FENCES, terms)
+    fetch(_VERSIONS, terms)
+    return fetch(_ATTEMPTS, terms)
 
 
 def now() -> datetime:

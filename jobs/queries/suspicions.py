@@ -46,8 +46,10 @@ WITH undecided AS (
     SELECT job_id FROM jobs_suspicion WHERE {which} AND decided_at IS NULL ORDER BY job_id FOR NO KEY UPDATE)
 UPDATE jobs_suspicion s SET decided = %s, decided_at = clock_timestamp(), attempt_id = %s
 FROM undecided u WHERE s.job_id = u.job_id"""
-_STILL = """
-SELECT job_id FROM jobs_suspicion WHERE job_id = ANY(%s) AND decided_at IS NULL ORDER BY job_id FOR NO KEY UPDATE"""
+_STILL = f"""
+SELECT s.job_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id
+WHERE s.job_id = ANY(%s) AND s.decided_at IS NULL AND j.state IN {JOB.guard("expire")}
+ORDER BY s.job_id FOR NO KEY UPDATE OF s"""
 
 _ACCOUNTS = """
 SELECT u.id AS account_id, u.name AS account, u.sealed_credential, u.labels, u.vars, u.base_url, u.pool_id,
@@ -98,8 +100,8 @@ def undecided(pool_id: int) -> list[Row]:
 
 
 def later(rows: Sequence[Row]) -> None:
-    """These are looked at after a pause: {job_id, pause_ms, failed}, the last added to the askings in a row that told nothing;
-    -1: this one told something, and ends the row.
+    """These are looked at after a pause: {job_id, pause_ms, failed}, the last added to the askings in a row that decided
+    nothing; -1: only a session is missing, which ends the row.
     """
     fetch(_LATER, [json.dumps(rows, default=str)])
 
@@ -114,8 +116,8 @@ def decide_all(word: str, pool_id: int) -> None:
     fetch(_DECIDE.format(which="pool_id = %s"), [pool_id, word, None])
 
 
-def still_undecided(job_ids: Sequence[UUID]) -> list[UUID]:
-    """Locks the suspicions of these (locked) jobs by id: those about which nobody else has decided meanwhile."""
+def still_waiting(job_ids: Sequence[UUID]) -> list[UUID]:
+    """Locks the suspicions of these (locked) jobs by id: of those that wait, and about which nobody has decided meanwhile."""
     return [row["job_id"] for row in fetch(_STILL, [list(job_ids)])]
 
 

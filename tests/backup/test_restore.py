@@ -15,6 +15,8 @@ from psycopg2 import sql
 
 from broker_project.backup import archive, manifest, putting_back, server
 from broker_project.management.moments import past_moment
+from jobs import redrives
+from jobs.dead_letters import Filter
 from pool.models import Restoration
 from statemachine.patience import patient
 from tests import factories
@@ -219,6 +221,16 @@ def test_it_takes_the_place_of_what_was_there_marked_as_restored(backup: Path, r
     ]
 
 
+@pytest.mark.parametrize("name", ["ü" * 31 + "x", "b" * 63, "short"])
+def test_no_name_beside_is_cut_by_the_server_where_it_differs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings.DATABASES["default"], "NAME", name)
+    beside = putting_back.Plan(Path(), {}, Path()).beside
+    with server.maintaining() as connection:
+        kept = server.rows(connection, "SELECT %s::text::name::text", [beside])[0][0]
+    assert (kept, kept.endswith("_restoring")) == (beside, True)
+    assert len(putting_back.named(name, "_before_20260131_120000").encode()) <= 63
+
+
 @pytest.mark.django_db
 def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
     pool = factories.make_job_type().pool
@@ -228,8 +240,11 @@ def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
     with pytest.raises(CommandError, match="--reason"):
         call_command("restored", open=pool.name)
     for closes_nothing in ("--status", f"--open={pool.name}"):
-        with pytest.raises(CommandError, match="--quiet-since"):
-            call_command("restored", closes_nothing, "--reason=why", "--quiet-since=2026-01-31T12:00:00Z")
+        for more in ("--quiet-since=2026-01-31T12:00:00Z", "--went-back-to=2026-01-31", "--while-running"):
+            with pytest.raises(CommandError, match=f"^{more.partition('=')[0]}: not with --status or --open"):
+                call_command("restored", closes_nothing, "--reason=why", more)
+    with pytest.raises(CommandError, match="--reason: not with --status"):
+        call_command("restored", "--status", "--reason=why")
     with pytest.raises(CommandError, match="no pool 'nobody'"):
         call_command("restored", open="nobody", reason="why")
     opened = said("restored", open=pool.name, reason="their page shows no run")
@@ -237,6 +252,14 @@ def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
     assert opened.endswith("\nevery pool is open\n")
     with pytest.raises(CommandError, match="is open"):
         call_command("restored", open=pool.name, reason="again")
+
+
+@pytest.mark.django_db
+def test_the_command_says_how_many_redrives_it_ended() -> None:
+    factories.at("failed")
+    redrives.begin(Filter(), 1.0, None, why="the provider is back", actor="admin:root")
+    assert "1 redrive that ran ended" in said("restored")
+    assert "redrive" not in said("restored")
 
 
 @pytest.mark.django_db

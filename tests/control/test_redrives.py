@@ -69,6 +69,22 @@ def test_it_is_stopped_at_its_page(operator: Operator) -> None:
     assert "it is stopped" in operator.effect("stop", redrive)
 
 
+def test_what_is_to_come_is_no_more_than_its_most(operator: Operator) -> None:
+    jobs = [factories.at("failed") for _ in range(4)]
+    bound = "4 jobs, 40 credits, of which at most 3 run again"
+    assert f"{bound}; it takes at least 2 s." in begin(operator, **FORM, most="3").content.decode()
+    assert f"{bound.replace('jobs', 'jobs (code bad_prompt)')}; nothing" in shell(
+        "--code=bad_prompt", "--most=3", "--dry-run"
+    )
+    begin(operator, **FORM, most="3", confirm="1")
+    redrive = Redrive.objects.get()
+    assert redrives.drive(redrive.pk) == 1
+    page = operator.page(redrive)
+    assert "To come 2 At the earliest done in 1 s" in page
+    begin(operator, **FORM, most=str(len(jobs)), confirm="1")
+    assert "To come 3 At the earliest done in 2 s" in operator.page(Redrive.objects.latest("id"))
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [

@@ -67,3 +67,16 @@ def test_a_tenant_whose_balance_somebody_holds_does_not_stop_the_others() -> Non
         in_another_connection(lambda: [redrives.drive_due() for _ in range(2)]).result(RACE_SECONDS)
     redrive.refresh_from_db()
     assert (replays(redrive), redrive.reasons) == ([goes.pk], {"somebody else held it": 1})
+
+
+def test_the_progress_of_a_long_one_is_told_however_many_began_after_it() -> None:
+    long, ended = begin(), begin()
+    redrives.stop(ended.pk, "admin:root")
+    shown = [
+        {"id": each.pk, "state": state, "replayed": 0, "refused": 0}
+        for each, state in ((long, "running"), (ended, "stopped"))
+    ]
+    assert dead_letters.progress() == shown
+    for _ in range(dead_letters.MOST_TOLD):
+        redrives.stop(begin().pk, "admin:root")
+    assert dead_letters.progress()[0] == shown[0]

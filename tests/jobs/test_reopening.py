@@ -99,7 +99,7 @@ def test_whoever_sees_the_word_of_an_operator_sees_what_it_says_of_the_jobs() ->
     job = factories.at("pending")
     restored()
     with transaction.atomic():
-        suspicions.still_undecided([job.pk])  # locks it, so that the operator is in the middle
+        suspicions.still_waiting([job.pk])  # locks it, so that the operator is in the middle
         opening = in_another_connection(lambda: reopening.open_by_operator(job.pool, "they did not run", repeat=True))
         wait_until_blocked_by_us()
         assert quarantine.over() == []
@@ -122,3 +122,17 @@ def test_a_sweep_that_comes_first_asks_again_when_it_has_the_jobs() -> None:
     assert reopened.result(RACE_SECONDS)
     job.refresh_from_db()
     assert (job.state, decided(job)) == ("pending", "operator")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_is_cancelled_while_its_pool_opens_has_ended_and_did_not_fail() -> None:
+    job = factories.at("pending")
+    restored()
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=job.pk)
+        opening = in_another_connection(lambda: reopening.open_by_operator(job.pool, "it is over", repeat=False))
+        wait_until_blocked_by_us()
+        assert transitions.cancel(job.pk)
+    opened = opening.result(RACE_SECONDS)
+    job.refresh_from_db()
+    assert (job.state, decided(job), opened.failed if opened else None) == ("cancelled", "ended", 0)

@@ -55,7 +55,7 @@ class Command(BaseCommand):
         if not wanted.as_data() and not options["all"]:
             raise CommandError("say which dead letters: --code, --type, --pool, --tenant, --since, --until, or --all")
         if options["dry_run"]:
-            return self._would(wanted)
+            return self._would(wanted, options["most"])
         return self._begin(wanted, a_second, options["most"], options["why"].strip())
 
     def _begin(self, wanted: Filter, a_second: float, most: int | None, why: str) -> None:
@@ -70,15 +70,16 @@ class Command(BaseCommand):
             raise CommandError(f"--{error}") from error
         self.stdout.write(f"{redrive} begun: {wanted}, {redrive.rate:g} a second. --list shows its progress.")
 
-    def _would(self, wanted: Filter) -> None:
+    def _would(self, wanted: Filter, most: int | None) -> None:
         rows, whole = wanted.count()
         for row in rows:
             self.stdout.write(
                 f"{row['jobs']:>8} {row['type']} of {row['tenant']}: {row['code']}, {short_text(row['price'])}"
             )
         total = sum(row["jobs"] for row in rows), short_text(sum(row["price"] for row in rows))
+        bound = f", of which at most {most} run again" if most is not None and most < total[0] else ""
         self.stdout.write(
-            f"{'' if whole else 'at least '}{total[0]} jobs ({wanted}), {total[1]} credits; nothing was begun"
+            f"{'' if whole else 'at least '}{total[0]} jobs ({wanted}), {total[1]} credits{bound}; nothing was begun"
         )
         if whole and not rows:
             self.stdout.write(_codes())

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from broker_project.control.words import several
 from broker_project.doctor.of_processes import is_role
 from broker_project.management.moments import FORM, past_moment
 from broker_project.models import AuditFigure
@@ -17,6 +18,7 @@ from statemachine.actors import acting_as, current_actor
 from statemachine.patience import patient
 
 OPERATOR = "operator:restored"
+OF_CLOSING = ("quiet_since", "went_back_to", "while_running")
 
 
 class Command(BaseCommand):
@@ -57,10 +59,11 @@ class Command(BaseCommand):
             raise CommandError("--reason: say how you know; it is written down")
         if options["repeat"] and not options["open"]:
             raise CommandError("--repeat: goes with --open POOL")
-        if (options["status"] or options["open"]) and (options["quiet_since"] or options["went_back_to"]):
-            raise CommandError(
-                "--quiet-since and --went-back-to: do not go with --status or --open, which close nothing"
-            )
+        given = [f"--{name.replace('_', '-')}" for name in OF_CLOSING if options[name]]
+        if (options["status"] or options["open"]) and given:
+            raise CommandError(f"{', '.join(given)}: not with --status or --open, which close nothing")
+        if options["status"] and options["reason"].strip():
+            raise CommandError("--reason: not with --status, which changes nothing")
         with acting_as(OPERATOR):
             if options["open"]:
                 self._open(options["open"], options["reason"].strip(), options["repeat"])
@@ -86,6 +89,11 @@ class Command(BaseCommand):
             f"{closed.doubted} attempts are doubted and will be found out, {closed.accepted} accepted ones are asked for now,"
             f" {closed.suspected} waiting or running jobs may have been sent by what was lost"
         )
+        if closed.redrives:
+            self.stdout.write(
+                f"{several(closed.redrives, 'redrive')} that ran ended: what was lost may have run their next dead letters"
+                " again already. Begin another for what is to run again (`manage.py redrive --list`)"
+            )
         if options["nothing_lost"] and quarantined():
             self.stdout.write("what an earlier restore closed stays closed; --open POOL opens it:")
 
