@@ -23,6 +23,7 @@ from jobs.intents import intend
 from jobs.models import Job
 from jobs.outage import DATABASE_AWAY
 from jobs.queries import ask_budget, attempts, claim, endings, entering, flights, late, postponing
+from jobs.queries.suspicions import IS_SUSPECTED
 from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, cancel_wanted, completion_late
 from jobs.states import JOB, UNKNOWN
 from pool import transitions as sessions
@@ -179,7 +180,7 @@ def afford(job_ids: Sequence[UUID]) -> int:
 
 @row_by_row(0, postponing.deadline)
 def expire(job_ids: Sequence[UUID]) -> int:
-    """PENDING → FAILED: its deadline for the first start passed.
+    """PENDING → FAILED: its deadline for the first start passed, and it did not start as far as we know.
 
     Locks jobs, then balances; an assign at the same time has won, or skips the locked job.
     """
@@ -189,7 +190,7 @@ def expire(job_ids: Sequence[UUID]) -> int:
             job_ids,
             code="expired",
             message="it did not start before its deadline",
-            where="t.start_deadline <= clock_timestamp() AND t.started_at IS NULL",
+            where=f"t.start_deadline <= clock_timestamp() AND t.started_at IS NULL AND NOT {IS_SUSPECTED}",
         )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from jobs.queries.suspicions import IS_SUSPECTED
 from jobs.states import CALLING, INTENDED
 from statemachine.sql import fetch
 
@@ -91,10 +92,11 @@ def jobs_come_due() -> list[UUID]:
 
 
 def jobs_to_expire() -> list[UUID]:
-    """Jobs that did not start before their deadline."""
+    """Jobs that did not start before their deadline; not those of which a restore has left unknown whether they did."""
     return _column(f"""
-        SELECT id FROM jobs_job WHERE state = 'pending' AND start_deadline <= clock_timestamp() AND started_at IS NULL
-        ORDER BY start_deadline, id LIMIT {MOST}""")
+        SELECT t.id FROM jobs_job t
+        WHERE t.state = 'pending' AND t.start_deadline <= clock_timestamp() AND t.started_at IS NULL AND NOT {IS_SUSPECTED}
+        ORDER BY t.start_deadline, t.id LIMIT {MOST}""")
 
 
 def late_completions() -> list[UUID]:

@@ -10,6 +10,8 @@ from pool.states import RESOURCE
 from statemachine.sql import Row, fetch
 
 MOST = 200  # suspicions looked at in one round
+# Of a job as `t`.
+IS_SUSPECTED = "EXISTS (SELECT FROM jobs_suspicion s WHERE s.job_id = t.id AND s.decided_at IS NULL)"
 
 # One that waits for a time which has not come yet was not sent before it.
 _SUSPECT = """

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from jobs import asking, inputs, reopening, suspecting, transitions
 from jobs.models import Attempt, Job, Suspicion
+from jobs.queries import missed
 from pool import transitions as sessions
 from pool.models import Pool, Resource, UpstreamAccount
 from tests import factories
@@ -206,3 +207,17 @@ def test_a_cancelled_job_is_not_asked_for(keys: Keys) -> None:
     transitions.cancel(job.pk)
     assert suspecting.inquire() == 1
     assert (keys.asked, decided(job)) == ([], "ended")
+
+
+def test_a_job_does_not_expire_while_nobody_knows_whether_it_had_started(keys: Keys) -> None:
+    lost, never = unlost(keys), unlost(keys)
+    Job.objects.update(start_deadline=timezone.now() + timedelta(seconds=5))
+    went_back()
+    keys.known["sim-acct-001", key(lost, 1)] = "done"
+    let_time_pass(10)
+    assert missed.jobs_to_expire() == []
+    assert transitions.expire([lost.pk, never.pk]) == 0
+    assert suspecting.inquire() == 2
+    assert (decided(lost), decided(never)) == ("found", "never_sent")
+    assert transitions.expire(missed.jobs_to_expire()) == 1
+    assert [Job.objects.get(pk=job.pk).state for job in (lost, never)] == ["processing", "failed"]
