@@ -137,7 +137,7 @@ class Fetcher:
             return  # else somebody else has taken it up
         except Exception as error:  # noqa: BLE001  whatever kept the files from us is told, and tried again
             verb = fetching.unpaid if is_dead(error) else fetching.put_off
-            await on_a_thread(verb, flight.attempt_id, flight.fence, taken, said(error))
+            await on_a_thread(verb, flight, taken, said(error))
         else:
             crashpoint("fetch.collected")
             if not await on_a_thread(fetching.paid, flight.attempt_id, taken, result):

@@ -67,31 +67,31 @@ def paid(attempt_id: int, taken: int, result: Any) -> bool:
     return bool(done)
 
 
-def unpaid(attempt_id: int, fence: int, taken: int, why: str) -> None:
+def unpaid(flight: Flight, taken: int, why: str) -> None:
     """PROCESSING stays PROCESSING: a link brought nothing. It is tried again after a pause; after the last the attempt failed.
 
     What it cost the account stays booked, the tenant's hold is released. Locks the attempt; late, it changes nothing. Only
     tries that failed are counted here, not those that a restart cut.
     """
     with transaction.atomic():
-        failed = fetches.failed(attempt_id)
+        failed = fetches.failed(flight.attempt_id)
         pause = PAUSES_SECONDS[failed["link"]] if failed["link"] < len(PAUSES_SECONDS) else None
-        if _again_or_given_up(attempt_id, taken, why, pause):
-            _note(attempt_id, fence, why, "link", failed)
+        if _again_or_given_up(flight.attempt_id, taken, why, pause):
+            _note(flight, why, "link", failed)
 
 
-def put_off(attempt_id: int, fence: int, taken: int, why: str) -> None:
+def put_off(flight: Flight, taken: int, why: str) -> None:
     """PROCESSING stays PROCESSING: what is declared, or our own storage, kept the files from us. It waits to be mended.
 
     For a day, then the attempt failed. None of these tries counts against the link. Locks the attempt; late, it changes
     nothing.
     """
     with transaction.atomic():
-        failed = fetches.failed(attempt_id)
+        failed = fetches.failed(flight.attempt_id)
         pause = PAUSES_SECONDS[failed["ours"]] if failed["ours"] < len(PAUSES_SECONDS) else PUT_OFF_SECONDS
-        waited = fetches.waited_seconds(attempt_id)
-        if _again_or_given_up(attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None):
-            _note(attempt_id, fence, why, "ours", failed)
+        waited = fetches.waited_seconds(flight.attempt_id)
+        if _again_or_given_up(flight.attempt_id, taken, why, pause if waited < LONGEST_WAIT_SECONDS else None):
+            _note(flight, why, "ours", failed)
 
 
 def left(attempt_id: int, taken: int) -> None:
@@ -123,12 +123,13 @@ def _owed(finding: Finding) -> Any:
     return finding.outcome.files if unread is None else [unread]
 
 
-def _note(attempt_id: int, fence: int, why: str, cause: str, failed: Mapping[str, int]) -> None:
+def _note(flight: Flight, why: str, cause: str, failed: Mapping[str, int]) -> None:
     """Keeps that a try failed, and why; so many had before it."""
     message, number = why[:LONGEST_MESSAGE], failed["link"] + failed["ours"] + 1
     content = {"try": number, "cause": cause, "error_code": UNAVAILABLE, "error_message": message}
-    logger.warning("result of attempt %s was not fetched: %s", attempt_id, message, extra={"attempt": attempt_id})
-    attempts.append_evidence([{"id": attempt_id, "fence": fence, "kind": fetches.FETCH, "content": content}])
+    about = {"id": flight.attempt_id, "fence": flight.fence, "key": flight.row["dispatch_key"]}
+    logger.warning("result of attempt %s was not fetched: %s", about["id"], message, extra={"attempt": about["id"]})
+    attempts.append_evidence([{**about, "kind": fetches.FETCH, "content": content}])
     crashpoint("fetch.noted")
 
 

@@ -120,7 +120,7 @@ class Finding:
         names = [each.name for each in fields(self.outcome) if each.name not in ("result", "content", "unread")]
         known = {name: getattr(self.outcome, name) for name in names}
         content = {name: storable(value) for name, value in {**known, **self.said}.items() if value not in (None, "")}
-        return {"id": self.flight.attempt_id, "fence": self.flight.fence, "kind": self.kind, "content": content}
+        return {**self.named(), "key": self.flight.row["dispatch_key"], "kind": self.kind, "content": content}
 
     def end(self) -> dict[str, Any]:
         """The attempt's last columns."""

@@ -115,9 +115,10 @@ def learn(findings: Sequence[Finding]) -> None:
     and the accounting of this one follow side by side.
     """
     with transaction.atomic():
-        attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
+        kept = attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
         crashpoint("learn.noted")
-        findings = one_of_each(findings)
+        # The others are of attempts that a restore took away, and say nothing of whatever has their numbers by now.
+        findings = one_of_each([f for f in findings if f.flight.attempt_id in kept or not f.is_news])
         if not all(finding.ends and not finding.denies for finding in findings):  # else `end` locks them, all at once
             attempts.lock([finding.flight.attempt_id for finding in findings])
             findings = _undeceived(findings)

@@ -41,7 +41,9 @@ FROM held WHERE a.id = held.id RETURNING a.id"""
 _EVIDENCE = """
 INSERT INTO jobs_evidence (attempt_id, kind, fence, content)
 SELECT v.id, v.kind, v.fence, v.content
-FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, kind text, content jsonb)"""
+FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, key text, kind text, content jsonb)
+JOIN jobs_attempt a ON a.id = v.id AND a.dispatch_key = v.key
+RETURNING attempt_id"""
 
 _LOCK = "SELECT id FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"
 
@@ -148,10 +150,12 @@ def renew(keys: Iterable[tuple[int, int]], lease_seconds: float) -> set[int]:
     return {row["id"] for row in fetch(_RENEW, [json.dumps(rows), lease_seconds])}
 
 
-def append_evidence(rows: Sequence[dict[str, Any]]) -> None:
-    """Keeps what was learned ({id, fence, kind, content}), also from those who come late."""
-    if rows:
-        fetch(_EVIDENCE, [json.dumps(rows)])
+def append_evidence(rows: Sequence[dict[str, Any]]) -> set[int]:
+    """Keeps what was learned ({id, fence, key, kind, content}), also from those who come late; of which attempts.
+
+    Of an attempt that a restore took away nothing is kept, whatever has its id by now: `key` is its dispatch key.
+    """
+    return {row["attempt_id"] for row in fetch(_EVIDENCE, [json.dumps(rows)])} if rows else set()
 
 
 def lock(attempt_ids: Sequence[int]) -> None:

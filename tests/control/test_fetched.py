@@ -22,7 +22,7 @@ def waiting() -> Job:
     for tries in range(1, 7):
         due_now(job)
         (flight,) = fetching.take([job.id], 1)
-        fetching.put_off(flight.attempt_id, flight.fence, tries, WHY)
+        fetching.put_off(flight, tries, WHY)
     return job
 
 

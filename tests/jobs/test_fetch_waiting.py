@@ -56,10 +56,10 @@ def test_tries_that_failed_by_our_fault_do_not_count_against_the_link(caller: Ca
     for tries in range(1, fetching.MOST_LOST + 3):
         (flight,) = fetching.take([job.id], 1)
         assert flight.row["fetch_tries"] == tries
-        fetching.put_off(flight.attempt_id, flight.fence, tries, "the host is none of hosts")
+        fetching.put_off(flight, tries, "the host is none of hosts")
         let_time_pass(fetching.PUT_OFF_SECONDS + 1)
     (flight,) = fetching.take([job.id], 1)
-    fetching.unpaid(flight.attempt_id, flight.fence, flight.row["fetch_tries"], "answered 503")
+    fetching.unpaid(flight, flight.row["fetch_tries"], "answered 503")
     assert factories.attempt_of(job).verdict == "succeeded"
 
 
@@ -101,5 +101,5 @@ def test_a_restart_while_it_waits_forgets_neither_why_nor_since_when(caller: Cal
     attempt = factories.attempt_of(job)
     assert (attempt.error_message, attempt.verdict, attempt.fetch_tries) == (why, "succeeded", 3)
     (flight,) = fetching.take([job.id], 1)
-    fetching.put_off(flight.attempt_id, flight.fence, flight.row["fetch_tries"], "still so")
+    fetching.put_off(flight, flight.row["fetch_tries"], "still so")
     assert Evidence.objects.filter(kind="fetch").latest("id").content["try"] == 2, "restarts are none"

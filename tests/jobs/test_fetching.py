@@ -109,8 +109,8 @@ def test_whoever_was_taken_over_changes_nothing(caller: Caller, provider: Linkin
     assert (first.row["fetch_tries"], second.row["fetch_tries"]) == (1, 2)
     assert fetches.renew({key: 1}, 15) == set()
     assert not fetching.paid(key, 1, {"late": True})
-    fetching.unpaid(key, first.fence, 1, "late")
-    fetching.put_off(key, first.fence, 1, "late")
+    fetching.unpaid(first, 1, "late")
+    fetching.put_off(first, 1, "late")
     fetching.left(key, 1)
     assert not Evidence.objects.filter(kind="fetch").exists(), "nor does it count as a try"
     assert fetches.renew({key: 2}, 15) == {key}

@@ -80,7 +80,7 @@ def test_a_rabbitmq_that_greets_and_then_falls_silent_holds_nobody_up(rabbit: Po
     with pytest.raises(Exception, match="timed out"):
         publisher.publish("jobs.finish", [["x"]], 0)
     assert time.monotonic() - began < MOST_SECONDS
-    assert rabbit.greeted == 1
+    assert rabbit.greeted >= 1
 
 
 def test_the_breakers_question_takes_an_answer_on_a_channel(rabbit: PoliteAndDeaf) -> None:

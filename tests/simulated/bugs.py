@@ -170,7 +170,7 @@ def _never_fenced(patch: Patch) -> None:
 
 
 def _evidence_fenced(patch: Patch) -> None:
-    def append(rows: Any) -> None:
+    def append(rows: Any) -> set[int]:
         fences = {
             row["id"]: row["fence"]
             for row in attempts.fetch(
@@ -179,6 +179,7 @@ def _evidence_fenced(patch: Patch) -> None:
             )
         }
         keep([row for row in rows if fences.get(row["id"]) == row["fence"]])
+        return {row["id"] for row in rows}
 
     keep = attempts.append_evidence
     patch(attempts, "append_evidence", append)
