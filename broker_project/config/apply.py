@@ -14,6 +14,7 @@ from broker_project.config.file import read_file
 from broker_project.config.findings import Findings, Place
 from broker_project.config.plan import Plan, make_plan
 from broker_project.config.plan_money import plan_money
+from broker_project.config.plan_moves import plan_moves
 from broker_project.config.rows import Wanted, rows
 from broker_project.config.schema import FILE
 from broker_project.config.writing import write
@@ -40,6 +41,7 @@ def apply_file(path: Path | str, dry_run: bool, prune: bool, out: Out) -> Plan:
         fetch("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         plan = make_plan(wanted, prune)
         plan_money(plan, wanted, prune)
+        plan_moves(plan)
         if not dry_run and not plan.is_empty:
             write(plan)
             crashpoint("apply.written")
