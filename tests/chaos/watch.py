@@ -1,8 +1,10 @@
-"""Watches a world from outside: how much gets done, and sessions that are taken although nothing runs on them."""
+"""Watches a world from outside: how much gets done, sessions that are taken although nothing runs on them, and those that
+are free although something does.
+"""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +14,7 @@ import psycopg2
 
 from tests.chaos.declared import POOR, UNASKABLE
 from tests.chaos.world import LEASE_SECONDS, SWEEP_SECONDS, World
+from tests.whole.running import wait_for
 
 WINDOW_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
@@ -23,6 +26,9 @@ LEAST_SUBMITTED_SHARE: Final = 0.75
 # how long this look takes on a busy machine.
 GRACE_SECONDS: Final = 2.5
 UNUSABLE_SECONDS: Final = LEASE_SECONDS + SWEEP_SECONDS + GRACE_SECONDS
+# So long after a fault all is told that it left taken, but what nobody can be asked for: that is told with the next.
+TOLD_SECONDS: Final = UNUSABLE_SECONDS + 2 * LOOK_SECONDS
+LOOKS_SECONDS: Final = 60.0  # in which it must be possible to look for so long without a break
 
 _DONE = """
 SELECT count(*) FILTER (WHERE j.state IN ('completed', 'cancelled') AND j.finished_at > since) AS done,
@@ -39,54 +45,87 @@ LEFT JOIN jobs_job j ON j.id = a.job_id LEFT JOIN jobs_jobtype t ON t.id = j.typ
 WHERE r.state <> 'available'"""
 
 
+# Of what runs: whether its attempt was ended where nobody could know better.
+_EXCUSED = """
+SELECT a.dispatch_key AS key, a.phase, a.verdict, a.ended_at, t.name AS type,
+       coalesce(a.verdict = 'unknown' AND a.ended_at >= a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0), false)
+       OR EXISTS (SELECT FROM jobs_evidence e WHERE e.attempt_id = a.id AND e.kind = 'operator') AS excused
+FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype t ON t.id = j.type_id
+WHERE a.dispatch_key = ANY(%s)"""
+
+
 @dataclass
 class Spell:
-    """A session that is taken by one attempt, or none, while nothing of it runs at its upstream."""
+    """A session that is taken by one attempt, or none, while nothing of it runs at its upstream. `told`: as too long."""
 
     began: float
     last: float
     row: dict[str, Any]
+    told: bool = False
 
 
 class Sessions(threading.Thread):
-    """Looks twice a second, from `start` to `stop`."""
+    """Looks twice a second, from `start` to `stop`. What it finds is kept until it is taken."""
 
     def __init__(self, world: World) -> None:
         super().__init__(name="sessions", daemon=True)
         self.world = world
-        self.unusable: list[Spell] = []
+        self._found: list[str] = []
         self._spells: dict[tuple[Any, ...], Spell] = {}
+        self._free_and_running: set[str] = set()  # dispatch keys that were told
+        self._excused = False
+        self._since = self._looked = time.monotonic()  # looked without a break since then, last at
         self._over = threading.Event()
         self._lock = threading.Lock()
 
-    def begin_anew(self) -> None:
-        """What is taken now counts from now on, and nothing was too long."""
+    @contextmanager
+    def excused(self) -> Iterator[None]:
+        """Meanwhile no session is kept for too long: a fault keeps it; what is taken in the end counts from then on.
+
+        No fault excuses that a session is free while something runs on it.
+        """
         with self._lock:
-            self._spells.clear()
-            self.unusable = []
+            self._excused = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._excused = False
+                self._begin_anew()
+
+    def await_told(self, since: float) -> None:
+        """Returns when all is told that was taken at that monotonic time. Fails when nobody can look for so long."""
+        wait_for(lambda: self._looked >= max(self._since, since) + TOLD_SECONDS, LOOKS_SECONDS)
 
     def stop(self) -> None:
         self._over.set()
         self.join()
 
-    def take_unusable(self) -> list[Spell]:
-        """Those that were too long, since this was asked last."""
+    def take_found(self) -> list[str]:
+        """What was wrong, since this was asked last."""
         with self._lock:
-            found, self.unusable = self.unusable, []
+            found, self._found = self._found, []
         return found
 
     def run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
             try:
-                running = self._running()
+                before = self._running()
                 rows = self.world.rows(_TAKEN)
-                running |= self._running()  # what began or ended between the two looks
+                after = self._running()
+                free = self._free(before & after, rows)
             except (psycopg2.Error, httpx.HTTPError):
                 with self._lock:
-                    self._spells.clear()  # nobody can say what was in between
+                    self._begin_anew()  # nobody can say what was in between
                 continue
             with self._lock:
-                self._note(rows, running)
+                self._note(rows, before | after)  # what began or ended between the two looks is not idle
+                self._found += free
+                self._looked = time.monotonic()
+
+    def _begin_anew(self) -> None:
+        self._spells.clear()
+        self._since = time.monotonic()
 
     def _running(self) -> set[str]:
         """Dispatch keys of what runs at the upstreams now."""
@@ -100,10 +139,19 @@ class Sessions(threading.Thread):
             del self._spells[key]
         for key, row in idle.items():
             spell = self._spells.setdefault(key, Spell(now, now, row))
-            told = spell.last - spell.began > UNUSABLE_SECONDS
             spell.last, spell.row = now, row
-            if spell.last - spell.began > UNUSABLE_SECONDS and not told and not _waits_out(row):
-                self.unusable.append(spell)
+            too_long = spell.last - spell.began > UNUSABLE_SECONDS and not _waits_out(row)
+            if too_long and not spell.told and not self._excused:
+                spell.told = True
+                self._found.append(f"unusable for {spell.last - spell.began:.1f} s: {row}")
+
+    def _free(self, running: Collection[str], rows: list[dict[str, Any]]) -> list[str]:
+        """What ran before and after these rows were read, and on a session that none of them says is taken by it."""
+        loose = set(running) - {row["key"] for row in rows} - self._free_and_running
+        known = {row["key"]: row for row in self.world.rows(_EXCUSED, list(loose))} if loose else {}
+        wrong = {key for key in loose if key not in known or not known[key]["excused"]}
+        self._free_and_running |= wrong
+        return [f"runs, and its session is free: {key}: {known.get(key, 'no attempt')}" for key in sorted(wrong)]
 
 
 def _waits_out(row: dict[str, Any]) -> bool:
