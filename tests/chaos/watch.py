@@ -26,8 +26,9 @@ LEAST_SUBMITTED_SHARE: Final = 0.75
 # how long this look takes on a busy machine.
 GRACE_SECONDS: Final = 2.5
 UNUSABLE_SECONDS: Final = LEASE_SECONDS + SWEEP_SECONDS + GRACE_SECONDS
-# So long after a fault all is told that it left taken, but what nobody can be asked for: that is told with the next.
-TOLD_SECONDS: Final = UNUSABLE_SECONDS + 2 * LOOK_SECONDS
+# So long after a fault all is told that it left taken: what still ran ends within a look, and one more finds it too long. Not
+# what nobody can be asked for: that is told with the next.
+TOLD_SECONDS: Final = UNUSABLE_SECONDS + 3 * LOOK_SECONDS
 LOOKS_SECONDS: Final = 60.0  # in which it must be possible to look for so long without a break
 
 _DONE = """

@@ -49,15 +49,17 @@ def versions_only_grow(evidence: Evidence) -> list[Any]:
     end was undone but by a replay; what is "not changed" was told before, and nothing newer since.
     """
     newest: dict[str, tuple[int, str]] = {}
+    all_told: set[tuple[str, int]] = set()
     replayed = {line["job"] for line in evidence.requests if line["act"] == "replay"}
     wrong = []
     for line in evidence.requests:
-        seen, answer = newest.get(line["job"]), line["answer"]
-        if line["status"] == UNCHANGED and line["job"] and (why := _has_changed(line.get("unless"), seen)):
-            wrong.append({"job": line["job"], "unchanged": why})
+        seen, answer, unless = newest.get(line["job"]), line["answer"], line.get("unless")
+        if line["status"] == UNCHANGED and ((line["job"], unless) not in all_told or (seen and unless < seen[0])):
+            wrong.append({"job": line["job"], "unchanged since": unless, "told": seen})
         if line["status"] not in (200, 202) or not isinstance(answer, Mapping) or "version" not in answer:
             continue
         told = int(answer["version"]), str(answer.get("state", ""))
+        all_told.add((line["job"], told[0]))
         if told[1] == NOT_DURABLE:
             continue
         if seen is not None and line["job"] not in replayed and _goes_back(seen, told):
@@ -82,13 +84,6 @@ def what_was_told_is_true(evidence: Evidence) -> list[Any]:
         if undone or int(answer.get("version", 0)) > row["version"]:
             wrong.append({"job": line["job"], "told": dict(answer), "is": (row["state"], row["version"])})
     return wrong
-
-
-def _has_changed(unless: int | None, seen: tuple[int, str] | None) -> str:
-    """Why "not changed" cannot be the answer to who knows version `unless`; empty when it can."""
-    if seen is None or unless is None:
-        return "though never told" if seen is None else "though nobody said since when"
-    return f"since {unless}, though told {seen}" if unless < seen[0] else ""
 
 
 def _goes_back(seen: tuple[int, str], told: tuple[int, str]) -> bool:
