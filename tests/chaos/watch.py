@@ -110,19 +110,23 @@ class Sessions(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            try:
-                before = self._running()
-                rows = self.world.rows(_TAKEN)
-                after = self._running()
-                free = self._free(before & after, rows)
-            except (psycopg2.Error, httpx.HTTPError):
-                with self._lock:
-                    self._begin_anew()  # nobody can say what was in between
-                continue
+            self.look()
+
+    def look(self) -> None:
+        """At sessions and upstreams as they are now."""
+        try:
+            before = self._running()
+            rows = self.world.rows(_TAKEN)
+            after = self._running()
+            free = self._free(before & after, rows)
+        except (psycopg2.Error, httpx.HTTPError):
             with self._lock:
-                self._note(rows, before | after)  # what began or ended between the two looks is not idle
-                self._found += free
-                self._looked = time.monotonic()
+                self._begin_anew()  # nobody can say what was in between
+            return
+        with self._lock:
+            self._note(rows, before | after)  # what began or ended between the two looks is not idle
+            self._found += free
+            self._looked = time.monotonic()
 
     def _begin_anew(self) -> None:
         self._spells.clear()
