@@ -1,12 +1,18 @@
 """What is done to evidence of executions, attempts and sessions, which rule must find it, and what is no breach."""
 
 from tests.referee.doctoring import NOBODY, Doctor, book, both, sql
-from tests.referee.intact import AGAIN, BEGAN, CANCELLED, DONE, KEYS, execution, received
+from tests.referee.intact import AGAIN, BEGAN, BOOK, CANCELLED, DONE, KEYS, Doctored, changed, execution, received
 
 # The second job's runs are one; its type allows repeats; nobody knows what came of its first attempt, or only late.
 ONE_RUN = "UPDATE jobs_attempt SET run = 2 WHERE id = 2;"
 REPEATABLE = f"UPDATE jobs_job SET type_id = 2 WHERE id = '{AGAIN}';"
 UNKNOWN = "UPDATE jobs_attempt SET verdict = 'unknown', called_at = called_at - interval '1 day' WHERE id = 2;"
+CANCELLED_IN_RUN_1 = f"""UPDATE jobs_job SET run = 1, state = 'cancelled', charged = 0 WHERE id = '{AGAIN}';
+UPDATE jobs_jobmove SET to_state = 'cancelled' WHERE id = 10; DELETE FROM jobs_jobmove WHERE id > 10;
+DELETE FROM webhooks_event WHERE id = 4; UPDATE webhooks_event SET type = 'job.cancelled' WHERE id = 3;
+DELETE FROM credits_hold WHERE id IN (4, 6); DELETE FROM credits_transfer WHERE id IN (4, 7);
+UPDATE credits_balance SET posted = posted + 2000000 WHERE account_id > 3; DELETE FROM jobs_attempt WHERE id = 3;"""
+WANTED = f"UPDATE jobs_job SET cancel_requested_at = now() WHERE id = '{AGAIN}';"
 TOLD_LATE = """
 INSERT INTO jobs_evidence (id, attempt_id, kind, content) VALUES (1, 2, 'callback', '{"verdict": "succeeded"}');"""
 
@@ -59,13 +65,11 @@ OF_UPSTREAMS: dict[str, tuple[str, Doctor]] = {
     ),
     "a success is cancelled, and nobody wanted it": (
         "J7b",
-        both(
-            book(of=4, outcome="done"),
-            sql(
-                f"UPDATE jobs_job SET run = 1 WHERE id = '{AGAIN}';"
-                " UPDATE jobs_jobmove SET to_state = 'cancelled' WHERE id = 10"
-            ),
-        ),
+        both(book(of=4, outcome="done"), sql(UNKNOWN + CANCELLED_IN_RUN_1)),
+    ),
+    "a success is cancelled, and said to have failed": (
+        "J7b",
+        both(book(of=4, outcome="done"), sql(CANCELLED_IN_RUN_1 + WANTED)),
     ),
     "an execution without a key": ("I7", book(execution(9, "", "acct-2", 20))),
     "an execution of a key that is not ours": ("I7", book(execution(9, f"{DONE}-1", "acct-2", 20))),
@@ -100,6 +104,16 @@ OF_UPSTREAMS: dict[str, tuple[str, Doctor]] = {
         sql("UPDATE pool_resourcemove SET from_state = 'cooldown' WHERE id = 3"),
     ),
 }
+
+
+def _cancelled_by_wish(world: Doctored) -> None:
+    """Without the run that came after."""
+    sql(UNKNOWN + CANCELLED_IN_RUN_1 + WANTED)(world)
+    of_run_2 = {KEYS[2]}
+    world.book = [each for each in changed(BOOK, 4, outcome="done") if each["key"] not in of_run_2]
+    world.log = [each for each in world.log if each["act"] != "replay"]
+
+
 # What looks like a breach and is none.
 ASKED = "UPDATE jobs_attempt SET asked_at = ended_at WHERE id = 2;"
 EXCUSES: dict[str, Doctor] = {
@@ -119,6 +133,7 @@ EXCUSES: dict[str, Doctor] = {
         sql("UPDATE jobs_jobtype SET upstream = '{}';" + UNKNOWN + TOLD_LATE),
         sql(f"INSERT INTO jobs_latecompletion (id, job_id, run, decided_at) VALUES (1, '{AGAIN}', 1, now())"),
     ),
+    "cancelled by wish, and not sent again to learn what came of it": _cancelled_by_wish,
     "done, and its result could not be fetched": both(
         book(of=4, outcome="done"), sql("UPDATE jobs_attempt SET error_code = 'result_unavailable' WHERE id = 2")
     ),

@@ -113,11 +113,10 @@ def _lost(evidence: Evidence, attempt: Row, state: str) -> str:
     gone = attempt["verdict"] == "failed" and attempt["error_code"] == RESULT_LOST
     if nobody_knew or gone or attempt["id"] in evidence.said_by_operators:
         return ""
-    if state == "cancelled" and _was_wanted(evidence, attempt):
-        return ""
-    return (
-        "nobody asked what came of it" if attempt["verdict"] == "unknown" else f"it is said to be {attempt['verdict']}"
-    )
+    if attempt["verdict"] != "unknown":
+        return f"it is said to be {attempt['verdict']}"
+    # What nobody wants any more is not sent again only to learn what came of it.
+    return "" if state == "cancelled" and _was_wanted(evidence, attempt) else "nobody asked what came of it"
 
 
 def _was_wanted(evidence: Evidence, attempt: Row) -> bool:
