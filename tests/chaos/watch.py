@@ -37,10 +37,14 @@ SELECT count(*) FILTER (WHERE j.state IN ('completed', 'cancelled') AND j.finish
 FROM jobs_job j JOIN tenants_tenant t ON t.id = j.tenant_id,
      LATERAL (SELECT clock_timestamp() - make_interval(secs => %s) AS since) w
 WHERE t.name <> %s AND (j.finished_at > since OR j.created_at > since)"""
+# Where sending the same key again is the only way to learn what came of it, that is given up after some times, after three
+# lost workers, and when nobody wants the job any more: it might only begin the work.
 _TAKEN = """
 SELECT r.id AS resource, r.state, r.reason, a.id AS attempt, coalesce(a.dispatch_key, '') AS key, a.sendings, a.phase,
-       a.verdict, a.sendings > j.max_attempts AS given_up, t.name AS type, t.max_runtime_ms / 1000.0 AS max_runtime,
-       extract(epoch FROM clock_timestamp() - a.called_at)::float AS called
+       a.verdict, t.name AS type, t.max_runtime_ms / 1000.0 AS max_runtime,
+       extract(epoch FROM clock_timestamp() - a.called_at)::float AS called,
+       t.upstream -> 'find' IS NULL AND t.upstream -> 'poll' IS NULL
+       AND (a.sendings > j.max_attempts OR j.crashes >= 3 OR j.cancel_requested_at IS NOT NULL) AS given_up
 FROM pool_resource r LEFT JOIN jobs_attempt a ON a.resource_id = r.id AND a.ended_at IS NULL
 LEFT JOIN jobs_job j ON j.id = a.job_id LEFT JOIN jobs_jobtype t ON t.id = j.type_id
 WHERE r.state <> 'available'"""
@@ -160,7 +164,7 @@ class Sessions(threading.Thread):
 
 
 def _waits_out(row: dict[str, Any]) -> bool:
-    """Nobody can be asked whether it runs, or was asked in vain so often: then its session stays taken until it is certain."""
+    """Nobody can be asked whether it runs, or is asked any more: then its session stays taken until it is certain."""
     askable = row["type"] not in UNASKABLE and not row["given_up"]
     return not askable and row["called"] is not None and row["called"] < float(row["max_runtime"]) + UNUSABLE_SECONDS
 
