@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,8 +16,9 @@ from tests.chaos.world import World
 from tests.whole.running import wait_for
 
 BACK_SECONDS: Final = 60.0
-# Refused where the credits are short, for the moment, or because the same key is being worked on; or not answered at all.
-EXCUSED: Final = (200, 202, 402, 409, 429, 503, None)
+# Refused where the credits are short, for the moment, or because the same key is being worked on; nothing newer, or another
+# tenant's (the referee says which may be); or not answered at all.
+EXCUSED: Final = (200, 202, 304, 402, 404, 409, 429, 503, None)
 
 
 @dataclass
@@ -45,7 +47,7 @@ def run(world: World, experiments: Iterable[Experiment], seconds: float = float(
                 break
             outcomes.append(_tried(world, experiment, sessions, before))
             tell(outcomes[-1].line())
-    outcomes.append(drained(world))
+        outcomes.append(drained(world, sessions))
     tell(outcomes[-1].line())
     return outcomes
 
@@ -55,7 +57,7 @@ def tell(line: str) -> None:
     sys.stdout.flush()
 
 
-def drained(world: World) -> Outcome:
+def drained(world: World, sessions: Sessions) -> Outcome:
     """What is left after it all: nothing, if the audit and the referee say so."""
     from tests.referee import violations
 
@@ -63,22 +65,22 @@ def drained(world: World) -> Outcome:
     world.drain()
     outcome.recovery_seconds = time.monotonic() - began
     outcome.jobs = _ended(world)
-    outcome.violations += [*_audit(world), *_strange(world)]
-    outcome.violations += [f"{each.rule}: {each.what}: {each.rows}" for each in violations(world.evidence())]
+    outcome.violations += [*sessions.take_found(), *_audit(world), *_strange(world)]
+    with closing(world.evidence()) as evidence:
+        outcome.violations += [f"{each.rule}: {each.what}: {each.rows}" for each in violations(evidence)]
     return outcome
 
 
 def _tried(world: World, experiment: Experiment, sessions: Sessions, before: float) -> Outcome:
     steady(world)
     ended = _ended(world)
-    sessions.begin_anew()
-    outcome = Outcome(experiment.name)
+    outcome = Outcome(experiment.name, violations=[f"before it: {found}" for found in sessions.take_found()])
+    spared = experiment.spares_others and world.groups > 1
     try:
-        experiment.run(world)
+        with nullcontext() if spared else sessions.excused():
+            experiment.run(world)
     except AssertionError as error:  # what it waited for did not come; the others are tried all the same
         outcome.violations.append(str(error))
-    if not (experiment.spares_others and world.groups > 1):
-        sessions.begin_anew()
     judge(world, sessions, outcome, before)
     outcome.jobs = _ended(world) - ended
     return outcome
@@ -87,27 +89,34 @@ def _tried(world: World, experiment: Experiment, sessions: Sessions, before: flo
 def judge(world: World, sessions: Sessions, outcome: Outcome, before: float, *, alone: bool = True) -> None:
     """The fault is over: is as much done as before, in time, is no session kept, and what does the audit say?
 
-    `alone`: nothing else wants the processors, see `recovered_after`.
+    It takes as long as a session may be kept, or what is kept would not be seen. `alone`: nothing else wants the
+    processors, see `recovered_after`.
     """
     world.calm()
+    over = time.monotonic()
     with ThreadPoolExecutor(2) as aside:
         audit = aside.submit(_audit, world)
-        called = aside.submit(_await_callers, world, sessions)
+        looks = aside.submit(_await_looks, world, sessions, over)
         outcome.recovery_seconds = recovered_after(world, before, alone=alone)
-        outcome.violations += audit.result()
-        called.result()
+        outcome.violations += [*audit.result(), *looks.result()]
     if outcome.recovery_seconds is None:
         outcome.violations.append(f"after {RECOVERY_SECONDS:.0f} s less is done than before: {world.left()}")
-    outcome.violations += [
-        f"unusable for {spell.last - spell.began:.1f} s: {spell.row}" for spell in sessions.take_unusable()
-    ]
+    outcome.violations += sessions.take_found()
 
 
-def _await_callers(world: World, sessions: Sessions) -> None:
-    """While no process that makes calls works, nobody can find out about a session: that time does not count."""
-    if not world.has_callers():
-        wait_for(world.has_callers, BACK_SECONDS)
-        sessions.begin_anew()
+def _await_looks(world: World, sessions: Sessions, over: float) -> list[str]:
+    """Until what the fault left is told; what kept us from seeing it, if anything.
+
+    While no process that makes calls works, nobody can find out about a session: that time does not count.
+    """
+    try:
+        if not world.has_callers():
+            with sessions.excused():
+                wait_for(world.has_callers, BACK_SECONDS)
+        sessions.await_told(over)
+    except AssertionError as error:
+        return [f"its sessions could not be watched: {error}"]
+    return []
 
 
 def _ended(world: World) -> int:

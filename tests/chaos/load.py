@@ -1,8 +1,9 @@
 """Tenants' programs: they submit with idempotency keys, ask, cancel now and then, and repeat what was not answered.
 
-Each request and what came of it is a line of a log:
-`{"at": unix seconds, "tenant", "act": submit|cancel|get, "key", "type", "payload", "status": number, or null when cut,
-"job": id or "", "answer": a short document}`.
+Now and then they ask whether something is newer than what they know, and for a job that is another tenant's. Each request and
+what came of it is a line of a log:
+`{"at": unix seconds, "tenant", "act": submit|cancel|get, "key", "type", "payload", "unless": the version in If-None-Match, or
+null, "status": number, or null when cut, "job": id or "", "answer": a short document; of a 404 the whole}`.
 """
 
 import json
@@ -23,7 +24,14 @@ REPEAT_SECONDS: Final = 60.0  # how long it repeats a submit; then it gives the 
 PROGRAMS: Final = 6  # of each tenant: a slow answer then keeps none of them from its next submit
 POOR_PART: Final = 0.25  # of the pace of others: most of its submits are refused
 FINAL: Final = range(200, 500)  # a status that repeating would not change, but 429
+NO_BODY: Final = 304
+NOT_FOUND: Final = 404
 SHORT: Final = ("state", "version", "code")
+# How often, after a submit.
+ASKS: Final = 0.3
+OF_THEM_UNLESS: Final = 0.5  # that say what they know
+CANCELS: Final = 0.05
+STRAYS: Final = 0.05  # that ask for, or want to cancel, what is another tenant's
 
 
 class Log:
@@ -45,10 +53,19 @@ class Program(threading.Thread):
     """One program of a tenant: a submit each `every` seconds, and what it does beside that by its dice."""
 
     def __init__(
-        self, log: Log, tenant: str, client: httpx.Client, *, types: Sequence[str], every: float, dice: random.Random
+        self,
+        log: Log,
+        tenant: str,
+        client: httpx.Client,
+        *,
+        types: Sequence[str],
+        every: float,
+        dice: random.Random,
+        newest: dict[str, str],
     ) -> None:
         super().__init__(name=f"program of {tenant}", daemon=True)
         self.log, self.tenant, self.client, self.types, self.every, self.dice = log, tenant, client, types, every, dice
+        self.newest = newest  # tenant → the job it was answered with last; of all programs
         self.stopped = threading.Event()
         self.known: deque[dict[str, Any]] = deque(maxlen=30)
 
@@ -58,10 +75,12 @@ class Program(threading.Thread):
             # What a fault kept it from is not made up for: the load is as steady after it as before.
             due = max(due + self.every, time.monotonic())
             self._submit()
-            if self.known and self.dice.random() < 0.3:
-                self._ask("get", self.dice.choice(self.known))
-            if self.known and self.dice.random() < 0.05:
+            if self.known and self.dice.random() < ASKS:
+                self._ask("get", self.dice.choice(self.known), self.dice.random() < OF_THEM_UNLESS)
+            if self.known and self.dice.random() < CANCELS:
                 self._ask("cancel", self.known[-1])
+            if self.dice.random() < STRAYS:
+                self._stray()
         self.client.close()
 
     def _submit(self) -> None:
@@ -75,33 +94,53 @@ class Program(threading.Thread):
         while time.monotonic() < end:
             status, body = self._request("submit", wanted, "POST", "/v1/jobs")
             if status in (200, 202):
-                self.known.append({**wanted, "job": body.get("id", "")})
+                self.known.append({**wanted, "job": body.get("id", ""), "version": body.get("version")})
+                self.newest[self.tenant] = body.get("id", "")
             if status in FINAL and status != 429:
                 return
             time.sleep(self.dice.uniform(0.1, 0.5))
 
-    def _ask(self, act: str, about: Mapping[str, Any]) -> None:
+    def _ask(self, act: str, about: dict[str, Any], unless: bool = False) -> None:
+        """`unless`: only for what is newer than what was told last."""
         path = f"/v1/jobs/{about['job']}"
-        self._request(act, about, *(("GET", path) if act == "get" else ("POST", f"{path}/cancel")))
+        method, path = ("GET", path) if act == "get" else ("POST", f"{path}/cancel")
+        status, body = self._request(act, about, method, path, unless=about["version"] if unless else None)
+        if status in (200, 202):
+            about["version"] = body.get("version")
 
-    def _request(self, act: str, about: Mapping[str, Any], method: str, path: str) -> tuple[int | None, dict[str, Any]]:
+    def _stray(self) -> None:
+        """Asks for another tenant's newest job, or wants it cancelled."""
+        others = [job for tenant, job in list(self.newest.items()) if tenant != self.tenant and job]
+        if others:
+            act = self.dice.choice(("get", "cancel"))
+            self._ask(act, {"key": "", "type": "", "payload": None, "job": self.dice.choice(others), "version": None})
+
+    def _request(
+        self, act: str, about: Mapping[str, Any], method: str, path: str, *, unless: int | None = None
+    ) -> tuple[int | None, dict[str, Any]]:
         """What was answered: a status and a document; no status when the answer did not arrive whole."""
-        submit: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         if act == "submit":
             content = {"type": about["type"], "payload": about["payload"]}
-            submit = {"headers": {"Idempotency-Key": about["key"]}, "json": content}
+            more = {"headers": {"Idempotency-Key": about["key"]}, "json": content}
+        if unless is not None:
+            more = {"headers": {"If-None-Match": f'"{unless}"'}}
         status, body = None, {}
         try:
-            answer = self.client.request(method, path, **submit)
-            status, body = answer.status_code, answer.json()
+            answer = self.client.request(method, path, **more)
+            status, body = answer.status_code, {} if answer.status_code == NO_BODY else answer.json()
         except (httpx.HTTPError, ValueError):
             status, body = None, {}
-        line = {"at": time.time(), "tenant": self.tenant, "act": act, **about, "status": status}
-        short = {name: body[name] for name in SHORT if name in body}
+        self._note(act, about, unless, status, body)
+        return status, body
+
+    def _note(self, act: str, about: Mapping[str, Any], unless: int | None, status: int | None, body: Any) -> None:
+        asked = {name: about[name] for name in ("key", "type", "payload")}
+        short = body if status == NOT_FOUND else {name: body[name] for name in SHORT if name in body}
         if body.get("credits"):
             short["charged"] = body["credits"]["charged"]
+        line = {"at": time.time(), "tenant": self.tenant, "act": act, **asked, "unless": unless, "status": status}
         self.log.write({**line, "job": body.get("id") or about.get("job", ""), "answer": short})
-        return status, body
 
 
 class Load:
@@ -111,6 +150,7 @@ class Load:
         self._url, self._keys, self._path, self.rate, self._seed = url, keys, log, rate, seed
         self._log: Log | None = None
         self.programs: list[Program] = []
+        self._newest: dict[str, str] = {}
         self._made = 0  # also of earlier times: each has dice of its own
 
     def begin(self, types: Sequence[str] = TYPES) -> None:
@@ -125,7 +165,8 @@ class Load:
                 )
                 dice = random.Random(f"{self._seed} {tenant} {number} {self._made}")
                 self._made += 1
-                self.programs.append(Program(self._log, tenant, client, types=types, every=every, dice=dice))
+                of_all = {"types": types, "newest": self._newest}
+                self.programs.append(Program(self._log, tenant, client, every=every, dice=dice, **of_all))
         for program in self.programs:
             if not program.ident:
                 program.start()

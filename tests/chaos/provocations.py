@@ -15,10 +15,6 @@ def nothing(_: Prober) -> None:
     """The load comes by."""
 
 
-def a_job(prober: Prober, job_type: str = "points swift", **payload: object) -> str:
-    return prober.submit(job_type, payload)
-
-
 def large(prober: Prober) -> None:
     prober.submit("points large", {"echo": LARGE})
 

@@ -17,6 +17,7 @@ from tests.chaos.kill_points import ELSEWHERE, EXPERIMENTS, PARTS, POINTS, SHARP
 from tests.chaos.points import PROJECT, names, points
 
 NAME = re.compile(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*")
+NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve")
 MOST_NANOSECONDS = 2_000  # of one passing; it takes some 50, and a busy machine is patient with nobody
 
 
@@ -35,6 +36,13 @@ def test_every_gap_of_the_flow_has_its_point() -> None:
         *("cancel", "abandon", "doubt", "give_up", "replay", "come_due", "book_late", "review", "decide", "sweep"),
         *("fetch", "result", "file", "clean", "balance", "checkpoint", "apply", "prepare"),
     }
+
+
+def test_every_point_stands_in_the_table_of_what_is_half_done() -> None:
+    table = (PROJECT / "docs/crash-points.md").read_text()
+    told = set(re.findall(r"`([a-z_]+)\.\*`", table)) | {*re.findall(r"`([a-z_]+\.[a-z_]+)`", table)}
+    assert [name for name in names() if not told & {name, name.partition(".")[0]}] == []
+    assert f"{NUMBERS[len(ELSEWHERE)]} gaps that a sound world does not come by" in table
 
 
 def test_every_point_is_tried_by_an_experiment_or_said_to_be_tried_elsewhere() -> None:

@@ -44,21 +44,25 @@ def run(home: Path, seed: int) -> Outcome:
         world.load.begin()
         before = steady(world)
         with watched(world) as sessions:
-            world.project = PROJECT
-            world.start("new-workers", WORKERS)  # it brings the schema up to date before it starts anything
-            time.sleep(BESIDE_SECONDS)
-            new = world.start("new-web", WEB)
-            for name in ("client-web", "upstream-web"):
-                world.proxies[name].aim(new.run["web_url"])
-                world.proxies[name].close()
-            for name in ("web", "workers"):
-                world.stop_group(name)
-            sessions.begin_anew()
+            with sessions.excused():
+                _upgrade(world)
             judge(world, sessions, outcome, before)
-        end = drained(world)
+            end = drained(world, sessions)
         outcome.jobs = end.jobs
         outcome.violations += end.violations
     return outcome
+
+
+def _upgrade(world: World) -> None:
+    world.project = PROJECT
+    world.start("new-workers", WORKERS)  # it brings the schema up to date before it starts anything
+    time.sleep(BESIDE_SECONDS)
+    new = world.start("new-web", WEB)
+    for name in ("client-web", "upstream-web"):
+        world.proxies[name].aim(new.run["web_url"])
+        world.proxies[name].close()
+    for name in ("web", "workers"):
+        world.stop_group(name)
 
 
 def _git(*arguments: str) -> bytes:

@@ -4,6 +4,8 @@ Nothing here, nor in the rules, is Berth's own code: what judges must not share 
 """
 
 import json
+import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ Line = Mapping[str, Any]
 Row = Mapping[str, Any]
 MOST_ROWS = 20  # of one rule that are shown
 TERMINAL = ("completed", "failed", "cancelled")
+PROVEN = ("succeeded", "partial")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Rule:
 
 class Evidence:
     """`client_log`: a line for each request of a tenant's program: {at, tenant, act: submit | cancel | get | replay, key,
-    type, payload, status (null: cut), job, answer}. `books`: what `python -m simulator --book FILE` wrote, one for each.
+    type, payload, unless (the version it knew, of If-None-Match), status (null: cut), job, answer}. `books`: what
+    `python -m simulator --book FILE` wrote, one for each.
 
     The world has come to rest: no load, no faults, every job had its time.
     """
@@ -82,9 +86,8 @@ class Evidence:
 
     @cached_property
     def executions(self) -> list[Line]:
-        """What the upstreams took on, whatever came of it; once each, though a book may tell of it again at its end."""
-        lines = {(line["book"], line["id"]): line for line in self.book if line["what"] == "execution"}
-        return list(lines.values())
+        """What the upstreams took on, whatever came of it: a line each, written at its end or with the end of the book."""
+        return [line for line in self.book if line["what"] == "execution"]
 
     @cached_property
     def executions_of(self) -> dict[str, list[Line]]:
@@ -104,18 +107,70 @@ class Evidence:
         """Job → its row, with the names of its tenant and type, and how its type is priced and delivered."""
         rows = self.rows("""
             SELECT j.id::text, j.tenant_id, t.name AS tenant, j.idempotency_key AS key, j.state, j.run, j.version, j.price,
-                   j.charged, j.settle, j.flagged, k.name AS type, k.delivery
+                   j.charged, j.settle, j.flagged, j.cancel_requested_at, k.name AS type, k.delivery
             FROM jobs_job j JOIN tenants_tenant t ON t.id = j.tenant_id JOIN jobs_jobtype k ON k.id = j.type_id""")
         return {row["id"]: row for row in rows}
 
     @cached_property
     def attempts(self) -> dict[str, Row]:
-        """Dispatch key → its attempt, with the name of its account."""
+        """Dispatch key → its attempt, with the name of its account and how its type is called upstream; `opened`, `called`
+        (sent last) and `ended` in seconds since the epoch, as in the books.
+        """
         rows = self.rows("""
-            SELECT a.dispatch_key, a.job_id::text AS job, a.run, a.number, a.verdict, a.called_at, a.finished_at, a.fence,
-                   a.units, u.name AS account
-            FROM jobs_attempt a JOIN pool_upstreamaccount u ON u.id = a.account_id""")
+            SELECT a.dispatch_key, a.id, a.job_id::text AS job, a.resource_id AS session, a.run, a.number, a.verdict,
+                   a.error_code, a.reference, a.sendings, a.asked_at, a.fence, a.units, u.name AS account,
+                   extract(epoch FROM a.opened_at)::float AS opened, extract(epoch FROM a.called_at)::float AS called,
+                   extract(epoch FROM a.ended_at)::float AS ended, k.upstream, k.max_runtime_ms
+            FROM jobs_attempt a JOIN pool_upstreamaccount u ON u.id = a.account_id
+            LEFT JOIN jobs_job j ON j.id = a.job_id LEFT JOIN jobs_jobtype k ON k.id = j.type_id""")
         return {row["dispatch_key"]: row for row in rows}
+
+    @cached_property
+    def ends(self) -> dict[tuple[str, int], str]:
+        """Job and run → the state in which that run ended."""
+        rows = self.rows("SELECT subject_id::text AS job, to_state FROM jobs_jobmove ORDER BY id")
+        found: dict[tuple[str, int], str] = {}
+        runs: dict[str, int] = defaultdict(int)
+        for row in rows:
+            if row["to_state"] in TERMINAL:
+                runs[row["job"]] += 1
+                found[row["job"], runs[row["job"]]] = row["to_state"]
+        return found
+
+    @cached_property
+    def said_by_operators(self) -> set[int]:
+        """Attempts of which an operator said what came of them."""
+        return {row["attempt_id"] for row in self.rows("SELECT attempt_id FROM jobs_evidence WHERE kind = 'operator'")}
+
+    @cached_property
+    def told_of_success(self) -> set[tuple[str, int]]:
+        """Job and run of which a success was learned, whenever that was."""
+        rows = self.rows(f"""
+            SELECT DISTINCT a.job_id::text AS job, a.run FROM jobs_evidence e JOIN jobs_attempt a ON a.id = e.attempt_id
+            WHERE e.content ->> 'verdict' IN {PROVEN}""")
+        return {(row["job"], row["run"]) for row in rows}
+
+    @cached_property
+    def late(self) -> set[tuple[str, int]]:
+        """Job and run whose late success is remembered, and was decided."""
+        rows = self.rows("SELECT job_id::text AS job, run FROM jobs_latecompletion WHERE decided_at IS NOT NULL")
+        return {(row["job"], row["run"]) for row in rows}
+
+    def let_go_after(self, session: int, moment: float) -> float:
+        """When the session was let go first after that moment; in seconds since the epoch, infinite when it was not."""
+        moments = self._let_go.get(session, [])
+        number = bisect_right(moments, moment)
+        return moments[number] if number < len(moments) else math.inf
+
+    @cached_property
+    def _let_go(self) -> dict[int, list[float]]:
+        rows = self.rows("""
+            SELECT subject_id AS session, extract(epoch FROM at)::float AS at FROM pool_resourcemove
+            WHERE from_state = 'busy' ORDER BY at""")
+        found: dict[int, list[float]] = defaultdict(list)
+        for row in rows:
+            found[row["session"]].append(row["at"])
+        return found
 
     def rows(self, sql: str) -> list[Row]:
         """What one statement finds."""

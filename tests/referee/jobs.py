@@ -169,7 +169,7 @@ def refunds_are_within_the_charge(evidence: Evidence) -> list[Row]:
 
 def what_was_cancelled_in_time_was_never_sent(evidence: Evidence) -> list[Any]:
     """A job that was cancelled before it was sent costs nothing, and the upstream never heard of it."""
-    sent = {row["job"] for row in evidence.attempts.values() if row["called_at"] is not None}
+    sent = {row["job"] for row in evidence.attempts.values() if row["called"] is not None}
     heard = {line["key"].split(".")[1] for line in evidence.received if line["key"].startswith("job.")}
     return [
         {"job": job, "charged": row["charged"], "heard of": job in heard}

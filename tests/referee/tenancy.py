@@ -46,18 +46,20 @@ def every_ledger_sums_to_zero(evidence: Evidence) -> list[Row]:
 
 def versions_only_grow(evidence: Evidence) -> list[Any]:
     """Of one job a tenant is never told an older version after a newer one, nor two states of one version, nor that an
-    end was undone but by a replay; what is "not changed" was told before.
+    end was undone but by a replay; what is "not changed" was told before, and nothing newer since.
     """
     newest: dict[str, tuple[int, str]] = {}
+    all_told: set[tuple[str, int]] = set()
     replayed = {line["job"] for line in evidence.requests if line["act"] == "replay"}
     wrong = []
     for line in evidence.requests:
-        seen, answer = newest.get(line["job"]), line["answer"]
-        if line["status"] == UNCHANGED and line["job"] and seen is None:
-            wrong.append({"job": line["job"], "unchanged": "though never told"})
+        seen, answer, unless = newest.get(line["job"]), line["answer"], line.get("unless")
+        if line["status"] == UNCHANGED and ((line["job"], unless) not in all_told or (seen and unless < seen[0])):
+            wrong.append({"job": line["job"], "unchanged since": unless, "told": seen})
         if line["status"] not in (200, 202) or not isinstance(answer, Mapping) or "version" not in answer:
             continue
         told = int(answer["version"]), str(answer.get("state", ""))
+        all_told.add((line["job"], told[0]))
         if told[1] == NOT_DURABLE:
             continue
         if seen is not None and line["job"] not in replayed and _goes_back(seen, told):

@@ -232,6 +232,10 @@ BUGS: dict[str, Bug] = {
     ),
     "sent before commit": Bug("the call goes out before its intent is committed", _sent_before_commit),
     "sent again": Bug("a call is sent again though its upstream does not deduplicate", _sent_again),
+    "never asked": Bug(
+        "an unknown outcome is only waited out, and repeated where that is allowed",
+        lambda patch: patch(Flight, "way", property(lambda _: "wait")),
+    ),
     "state not checked": Bug("a job is moved from whatever state it is in", _state_not_checked),
     "over with the worker": Bug("a lost worker's attempt counts as not executed", _over_with_the_worker),
     "late end overwrites": Bug(

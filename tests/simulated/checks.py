@@ -14,6 +14,9 @@ DEADLOCK = "40P01"
 _OF_KEY = """
 SELECT a.phase, a.ended_at IS NOT NULL, a.verdict, a.error_code, j.state
 FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id WHERE a.dispatch_key = %s"""
+_REPEATABLE = """
+SELECT verdict = 'failed' OR (verdict = 'unknown' AND (NOT %s OR asked_at IS NOT NULL OR sendings > 1))
+FROM jobs_attempt WHERE dispatch_key = %s AND ended_at IS NOT NULL"""
 _CALLING = "SELECT job_id FROM jobs_attempt WHERE id = %s AND fence = %s AND phase = 'calling' AND verdict = ''"
 _CROWDED = """
 SELECT t.name, count(*), t.max_running FROM jobs_job j JOIN tenants_tenant t ON t.id = j.tenant_id
@@ -99,11 +102,17 @@ class Checks:
         running = len(provider.running(work.account))
         if running > plan.sessions:
             self.found.append(f"{work.account} executes {running} at once, and has {plan.sessions} sessions")
+        if work.executions > 1:
+            self.found.append(f"{self._world.short(work.key)} is executed {work.executions} times")
         executed = provider.executions(work.job)
         if executed > 1 and work.kind.delivery != "at_least_once":
             self.found.append(f"{self._world.short(work.key)}: its job is executed {executed} times")
-        if work.executions > 1 and work.kind.delivery != "at_least_once":
-            self.found.append(f"{self._world.short(work.key)} is executed {work.executions} times")
+        can_be_found = work.kind.finds or work.kind.deduplicates
+        for earlier in provider.works.values():
+            if earlier.job == work.job and earlier is not work:
+                repeatable = self._ask(_REPEATABLE, can_be_found, earlier.key)
+                if not repeatable or not repeatable[0][0]:
+                    self.found.append(f"{self._world.short(work.key)} repeats {earlier.key} blindly")
 
     def drained(self) -> None:
         """After the drain everything has come to its end, and the money is what the book says. Raises Breach."""

@@ -17,6 +17,7 @@ FOUND_BY = {
     "max_runtime ignored": 16,
     "sent before commit": 5,
     "sent again": 0,
+    "never asked": 3,
     "state not checked": 11,
     "over with the worker": 0,
     "late end overwrites": 107,
