@@ -28,7 +28,7 @@ from jobs.replays import NotReplayable, VersionChanged
 CONTENT_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
 BUDGET_RETRY_SECONDS = 60  # a closing gives held credits back, or the period ends: neither is known beforehand
-LOST_RETRY_SECONDS = 60  # its pool is closed for as long as what was lost may run
+LOST_RETRY_SECONDS = 10  # its pool is closed for longer; then it waits for news for max_runtime, which may be short
 FULL_RETRY_SECONDS = 60  # a file expires, or is deleted
 
 

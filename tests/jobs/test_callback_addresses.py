@@ -74,7 +74,7 @@ def test_news_of_what_a_restore_lost_are_to_be_repeated_until_it_is_there_again(
     address = callbacks.address(Flight(7, 1, job.pk, 1, row))
     before = db.everything()
     answer = Client().post(address.removeprefix("https://berth.example"), DONE_BODY, content_type="application/json")
-    assert (answer.status_code, answer["Retry-After"]) == (503, "60")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
     assert db.everything() == before
     transitions.assign(job.pool_id)
     factories.learn(factories.dispatch(job), TAKEN)
