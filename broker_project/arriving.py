@@ -17,7 +17,7 @@ from files import storing
 from files.models import File
 from jobs import callbacks
 from jobs.api.files import FORM_BYTES, ROUTE, most_bytes
-from jobs.api.upstream import MOST_BYTES, flight_of
+from jobs.api.upstream import MOST_BYTES
 from tenants import keys
 
 MOST_READ: Final = 32 * 1024 * 1024  # bytes that are read and thrown away before a sender is cut off
@@ -145,10 +145,12 @@ async def _room(scope: Scope) -> _Room:
 
 
 def _is_addressed(path: str) -> bool:
-    """Whether the path is the address of an attempt."""
+    """Whether the path is the address of an attempt, be it one that a restore lost."""
     attempt, _, token = path.removeprefix(f"{callbacks.PATH}/").partition("/")
     try:
-        return flight_of(attempt, token) is not None
+        return callbacks.addressed(attempt, token) is not None
+    except callbacks.AttemptLost:
+        return True
     except Error:
         return False
     finally:

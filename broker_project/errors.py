@@ -20,7 +20,7 @@ from broker_project.request_ids import id_of
 from credits.errors import BudgetExceeded, InsufficientCredits, NoWallet, Paced
 from credits.pricing import decimal_text
 from files import errors as files
-from jobs import admission
+from jobs import admission, callbacks
 from jobs.api import refusals
 from jobs.api.answers import time_text
 from jobs.replays import NotReplayable, VersionChanged
@@ -28,6 +28,7 @@ from jobs.replays import NotReplayable, VersionChanged
 CONTENT_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
 BUDGET_RETRY_SECONDS = 60  # a closing gives held credits back, or the period ends: neither is known beforehand
+LOST_RETRY_SECONDS = 10  # its pool is closed for longer; then it waits for news for max_runtime, which may be short
 FULL_RETRY_SECONDS = 60  # a file expires, or is deleted
 
 
@@ -123,6 +124,7 @@ TABLE: tuple[tuple[type[Exception], str, Callable[[Any], dict[str, Any]]], ...] 
     (drf.MethodNotAllowed, "method-not-allowed", _said),
     (drf.APIException, "malformed", _said),
     (DisallowedHost, "malformed", _said),
+    (callbacks.AttemptLost, "temporary-reduced-capacity", lambda _: {"retry_after_seconds": LOST_RETRY_SECONDS}),
     (OperationalError, "temporary-reduced-capacity", _said),
     (InterfaceError, "temporary-reduced-capacity", _said),
 )  # fmt: skip

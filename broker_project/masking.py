@@ -59,6 +59,7 @@ def secrets_of(settings: Any) -> list[str]:
     passwords = [password for url in urls if (password := urlsplit(url).password)]
     return [
         settings.SECRET_KEY,
+        *settings.SECRET_KEY_FALLBACKS,
         *(pair.strip().partition(":")[2] for pair in pairs),
         *passwords,
         *map(unquote, passwords),

@@ -62,6 +62,8 @@ SECRET_KEY, FIELD_KEYS, KEY_PEPPERS = (
     env.str(name, **({"default": _stand_in[name]} if name in _stand_in else {}))
     for name in ("SECRET_KEY", "FIELD_KEYS", "KEY_PEPPERS")
 )
+# Keys of before, newest first: what they signed (addresses of running jobs, cursors, logins) is taken, and nothing new signed.
+SECRET_KEY_FALLBACKS = [key.strip() for key in env.list("SECRET_KEY_FALLBACKS", default=[]) if key.strip()]
 installation_keys.check_field_keys(FIELD_KEYS)  # "k2:<fernet>,k1:<fernet>": the first one seals, all open
 installation_keys.check_key_peppers(KEY_PEPPERS)  # "2:<hex>,1:<hex>": the first one seals, all verify
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost"])
@@ -182,7 +184,8 @@ WHITENOISE_AUTOREFRESH = DEBUG
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 # Browsers share cookies between the ports of a host: two installations on one machine would log each other out.
-_installation = hashlib.sha256(SECRET_KEY.encode()).hexdigest()[:8]
+# By the oldest key, so that a new one ends no login while those of before are taken.
+_installation = hashlib.sha256([SECRET_KEY, *SECRET_KEY_FALLBACKS][-1].encode()).hexdigest()[:8]
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"berth_session_{_installation}", f"berth_csrf_{_installation}"
 SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # only where a proxy rewrites Host

@@ -1,21 +1,23 @@
 """What the upstream tells us by itself: the address it calls, and what its word means for the attempt.
 
-The address holds a token made of the attempt's own dispatch key, so it is known before anything is stored, speaks of
-this attempt alone, and is accepted also before the answer to our call has come.
+The address is made of the attempt's own dispatch key and a token of it, so it is known before anything is stored, is the same
+whenever that key is sent, also after a restore, speaks of this attempt alone, and is accepted also before the answer to our
+call has come.
 """
 
-import hmac
 from functools import lru_cache
 from typing import Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils.crypto import salted_hmac
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from jobs import inquiry, results
 from jobs.findings import Finding
 from jobs.flight import Flight
 from jobs.queries import attempts, flights
+from jobs.queries.inputs import unfinished
 from jobs.signals import announce_attempts, attempt_told
 from jobs.states import ACCEPTED, UNKNOWN
 from statemachine.crashpoints import crashpoint
@@ -26,23 +28,36 @@ from upstream.followed import OTHER_REFERENCE
 
 PATH: Final = "/v1/upstream"
 MOST_TOLD: Final = 100  # words of the upstream about one attempt that are kept
+LONGEST_ID: Final = 18  # digits; more would be no id the database knows
 _SALT: Final = "berth.callback"
+
+
+class AttemptLost(Exception):
+    """The address is one of ours, and its job goes on, but there is no such attempt: a restore lost it, and it is taken up
+    again, or its key sent again, when its pool opens. Whoever tells us is to repeat it.
+    """
 
 
 def address(flight: Flight) -> str:
     """Where the upstream calls about this attempt; empty where it need not, or nobody said how Berth is reached."""
     if not settings.PUBLIC_URL or flight.ways.mode != "callback":
         return ""
-    return f"{settings.PUBLIC_URL}{PATH}/{flight.attempt_id}/{_token(flight.row['dispatch_key'], settings.SECRET_KEY)}"
+    return f"{settings.PUBLIC_URL}{PATH}/{flight.row['dispatch_key']}/{_token(flight.row['dispatch_key'], settings.SECRET_KEY)}"
 
 
-def addressed(attempt_id: int, token: str) -> Flight | None:
-    """The attempt of this address; None when there is none, or the token is not its own."""
-    flight = flights.of_attempt(attempt_id)
-    key = flight.row["dispatch_key"] if flight else f"nobody.{attempt_id}"
-    secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
-    own = any(hmac.compare_digest(_token(key, secret), token) for secret in secrets)
-    return flight if own else None
+def addressed(attempt: str, token: str) -> Flight | None:
+    """The attempt of this address, which names its dispatch key, or its id as addresses of before do; None when there is none,
+    or the token is not its own. Raises AttemptLost.
+    """
+    if attempt.isascii() and attempt.isdigit():
+        flight = flights.of_attempt(int(attempt)) if len(attempt) <= LONGEST_ID else None
+        return flight if flight and _is_own(flight.row["dispatch_key"], token) else None
+    if not _is_own(attempt, token):
+        return None
+    flight = flights.of_key(attempt)
+    if flight is None and unfinished({_job_of(attempt)}):
+        raise AttemptLost(attempt)
+    return flight
 
 
 def told(flight: Flight, call: Call, answer: Answer) -> bool:
@@ -80,6 +95,16 @@ def _ask_now(finding: Finding, *, kept: bool) -> None:
         crashpoint("callback.noted")
         due = [row for row in attempts.news(flight.attempt_id, outcome.reference) if row["lease_until"] is None]
         announce_attempts(attempt_told, due)
+
+
+def _is_own(dispatch_key: str, token: str) -> bool:
+    secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return any(constant_time_compare(_token(dispatch_key, secret), token) for secret in secrets)
+
+
+def _job_of(dispatch_key: str) -> UUID:
+    """Of a key that we made: `job.<id>.a<number>`."""
+    return UUID(dispatch_key.split(".")[1])
 
 
 def _token(dispatch_key: str, secret: str) -> str:

@@ -139,7 +139,7 @@ def call_of(flight: Flight, *, to_send: bool = True) -> Call:
     row = flight.row
     return Call(
         key=row["dispatch_key"],
-        payload=inputs.as_sent(row["payload"], row["max_runtime_ms"] / 1_000, wants_addresses(flight.upstream)),
+        payload=inputs.as_sent(row["payload"], inputs.token_for(flight.job_id), wants_addresses(flight.upstream)),
         job={"id": str(flight.job_id), "type": row["type"], "attempt": row["number"], "metadata": row["metadata"]},
         tenant={"name": row["tenant"]},
         account={

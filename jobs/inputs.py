@@ -5,23 +5,25 @@ sent, expressions see in its place an object with the file's address, name, type
 `files: url`, the address alone. Without PUBLIC_URL there is no such address: then nothing may refer to a file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
 
 from files import queries, tokens
+from jobs.queries import inputs as jobs
 
 MEMBER: Final = "file"
 MOST_FILES: Final = 100  # of one payload
 NO_ADDRESS: Final = "no_file_address"
 FILE_GONE: Final = "file_gone"
 NO_PUBLIC_URL: Final = "files cannot be used here: there is no address at which an upstream could fetch them"
-GRACE_SECONDS: Final = 3_600.0  # an address is good for so long after the upstream must have ended
+GRACE_SECONDS: Final = 3_600.0  # an address is good for so long after its job has ended
 
 Fault = tuple[str, str]  # JSON pointer, what is wrong there
 Reference = tuple[str, str]  # JSON pointer to the id, the id as it was sent
+TokenOf = Callable[[UUID], str]  # of a file, what lets read it
 
 
 def references(payload: Any) -> list[Reference]:
@@ -48,11 +50,11 @@ def refer(tenant_id: int, job_id: UUID, found: list[Reference]) -> list[Fault]:
     return []
 
 
-def as_sent(payload: Any, runtime_seconds: float, addresses: bool) -> Any:
+def as_sent(payload: Any, token_of: TokenOf, addresses: bool) -> Any:
     """The payload as expressions see it: for a reference its file's `url`, or that with `name`, `content_type`, `size`.
 
-    `addresses`: the url alone. It is good until the upstream must have ended and an hour longer. What is not there any more, or
-    has no address, stays a bare reference, so that `unsendable` tells of what is returned why it may not be sent.
+    `addresses`: the url alone. What is not there any more, or has no address, stays a bare reference, so that `unsendable`
+    tells of what is returned why it may not be sent.
     """
     if not settings.PUBLIC_URL or not (found := [each for each in references(payload) if _is_id(each[1])]):
         return payload
@@ -61,10 +63,32 @@ def as_sent(payload: Any, runtime_seconds: float, addresses: bool) -> Any:
     for _pointer, text in found:
         if (row := files.get(UUID(text))) is None:
             continue
-        url = _address(row["id"], runtime_seconds + GRACE_SECONDS)
+        url = f"{settings.PUBLIC_URL}/v1/files/{row['id']}/content?token={token_of(row['id'])}"
         about = {name: row[name] for name in ("name", "content_type", "size")}
         seen[text] = url if addresses else {MEMBER: text, "url": url, **about}
     return _replaced(payload, seen)
+
+
+def token_for(job_id: UUID) -> TokenOf:
+    """Tokens of what is sent for this job. They hold no time, since a repeat has to be the same to the letter, whenever it
+    goes out: an upstream that compares bodies refuses another. `may_read` says how long they are good.
+    """
+    return lambda file_id: tokens.for_job(file_id, job_id)
+
+
+def token_for_trial(runtime_seconds: float) -> TokenOf:
+    """Tokens of what is sent for no job: good until the upstream must have ended, and GRACE_SECONDS longer."""
+    return lambda file_id: tokens.for_seconds(file_id, runtime_seconds + GRACE_SECONDS)
+
+
+def may_read(file_id: UUID, token: str) -> bool:
+    """Whether the token lets read the file now: its time is not over, or its job goes on, or has ended within GRACE_SECONDS.
+
+    A job goes on for as long as its upstream may (`max_runtime`, and repeats), and no longer than an operator wants.
+    """
+    if (job_id := tokens.job_of(file_id, token)) is not None:
+        return jobs.ended_within(job_id, GRACE_SECONDS)
+    return tokens.is_valid(file_id, token)
 
 
 def unsendable(payload: Any) -> tuple[str, str] | None:
@@ -73,10 +97,6 @@ def unsendable(payload: Any) -> tuple[str, str] | None:
     if left and not settings.PUBLIC_URL:
         return NO_ADDRESS, NO_PUBLIC_URL
     return (FILE_GONE, f"the file {left[0][1]} is not there any more") if left else None
-
-
-def _address(file_id: UUID, seconds: float) -> str:
-    return f"{settings.PUBLIC_URL}/v1/files/{file_id}/content?token={tokens.token(file_id, seconds)}"
 
 
 def _faults(tenant_id: int, found: list[Reference], lock: bool) -> list[Fault]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import aiohttp
@@ -12,8 +13,9 @@ from simulator.answers import running_body, task_body
 from simulator.executions import Execution
 
 TIMEOUT_SECONDS = 5.0
-# Like a real provider: tried again a few times, then given up.
+# Like a real provider: tried again a few times, then given up; for longer where the receiver asks for it.
 PAUSES_SECONDS = (0.5, 2.0)
+PATIENCE_SECONDS = 300.0
 
 
 class Callbacks:
@@ -46,12 +48,25 @@ class Callbacks:
         if self._client is None:
             self._client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS))
         headers = {"Content-Type": "application/json"}
-        for pause_seconds in (*PAUSES_SECONDS, None):
+        pauses, end = list(PAUSES_SECONDS), time.monotonic() + PATIENCE_SECONDS
+        while True:
+            asked_for = None
             try:
                 async with self._client.post(url, data=json.dumps(body), headers=headers) as response:
                     if response.status < 300:
                         return
+                    asked_for = _asked_for(response)
             except (aiohttp.ClientError, TimeoutError, ValueError):
                 pass  # A receiver that is away or a URL that is none: both are the caller's affair.
-            if pause_seconds is not None:
-                await asyncio.sleep(pause_seconds)
+            if asked_for is not None and time.monotonic() + asked_for < end:
+                await asyncio.sleep(asked_for)
+            elif pauses:
+                await asyncio.sleep(pauses.pop(0))
+            else:
+                return
+
+
+def _asked_for(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds after which a receiver that cannot take it now wants it again."""
+    said = response.headers.get("Retry-After", "")
+    return max(float(said), 0.1) if response.status == 503 and said.isascii() and said.isdigit() else None

@@ -39,11 +39,20 @@ def debug() -> Finding:
 
 def keys() -> Finding:
     known = [name for name, value in DEVELOPMENT.items() if getattr(settings, name) == value]
+    if DEVELOPMENT["SECRET_KEY"] in settings.SECRET_KEY_FALLBACKS:
+        known.append("SECRET_KEY_FALLBACKS")
     if known:
         return error(f"{some(known)}: the development key, which everybody knows", "bring keys of your own")
     if len(settings.SECRET_KEY) < SHORTEST_SECRET_KEY:
         return warning(f"SECRET_KEY has {len(settings.SECRET_KEY)} characters", "bring 50 that nobody can guess")
-    return ok("SECRET_KEY, FIELD_KEYS and KEY_PEPPERS are there and can be read")
+    fallbacks = settings.SECRET_KEY_FALLBACKS
+    if short := [len(key) for key in fallbacks if len(key) < SHORTEST_SECRET_KEY]:
+        return warning(
+            f"SECRET_KEY_FALLBACKS has a key of {min(short)} characters",
+            "take it away when what it signed is over: docs/deployment.md, Rotate keys",
+        )
+    taken = f"; {counted(len(fallbacks), 'SECRET_KEY')} of before still taken" if fallbacks else ""
+    return ok(f"SECRET_KEY, FIELD_KEYS and KEY_PEPPERS are there and can be read{taken}")
 
 
 def field_keys() -> Finding:

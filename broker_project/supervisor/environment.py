@@ -8,6 +8,7 @@ from broker_project.supervisor.secrets import Secrets
 
 # What the operator may have set for all processes; `run.json` passes it on.
 OPERATORS = (
+    "SECRET_KEY_FALLBACKS",
     "BROKER_URL",
     "DEBUG",
     "ALLOWED_HOSTS",

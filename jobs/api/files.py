@@ -15,9 +15,10 @@ from django.utils.http import content_disposition_header
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from files import leaving, reading, storing, tokens
+from files import leaving, reading, storing
 from files.errors import FileTooLarge
 from files.models import File
+from jobs import inputs
 from jobs.admission import InvalidField
 from jobs.api import pages, schemas
 from jobs.api.answers import PRIVATE, ApiView, answer, job_id
@@ -116,7 +117,7 @@ class MayRead(HasScope):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if request.auth is None and "token" in request.GET:
             try:
-                return tokens.is_valid(job_id(view.kwargs["file"]), str(request.GET["token"]))
+                return inputs.may_read(job_id(view.kwargs["file"]), str(request.GET["token"]))
             except NotFound:
                 return False
         return super().has_permission(request, view)

@@ -159,7 +159,7 @@ callback = _operation(
     {204: OpenApiResponse(description="Taken; told twice it changes nothing.")},
     (404,),
     (
-        OpenApiParameter("attempt", str, "path"),
+        OpenApiParameter("attempt", str, "path", description="The dispatch key that the attempt was sent with."),
         OpenApiParameter("token", str, "path", description="Of the address that the attempt was sent with."),
     ),
     body=OpenApiTypes.OBJECT,

@@ -8,22 +8,23 @@ from jobs import callbacks, calls
 from jobs.api import schemas
 from jobs.api.answers import ApiView
 from jobs.api.refusals import NotFound
-from jobs.flight import Flight
 from upstream.answer import Answer, read
 
 MOST_BYTES = 10_000_000  # of its body, as of an answer
-LONGEST_ID = 18  # digits; more would be no id the database knows
 
 
 class Callback(ApiView):
-    """News of one attempt, from the upstream itself. Doubled, late and early ones are all taken."""
+    """News of one attempt, from the upstream itself. Doubled, late and early ones are all taken.
+
+    503 of an attempt that a restore lost, and that may come again: they are to be repeated.
+    """
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
 
     @schemas.callback
     def post(self, request: Request, attempt: str, token: str) -> HttpResponse:
-        flight = flight_of(attempt, token)
+        flight = callbacks.addressed(attempt, token)
         if flight is None:
             raise NotFound
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -33,9 +34,3 @@ class Callback(ApiView):
         if not callbacks.told(flight, calls.call_of(flight, to_send=False), said):
             raise NotFound
         return HttpResponse(status=204)
-
-
-def flight_of(attempt: str, token: str) -> Flight | None:
-    """The attempt that this part of an address speaks of; None: of nothing."""
-    known = attempt.isascii() and attempt.isdigit() and len(attempt) <= LONGEST_ID
-    return callbacks.addressed(int(attempt), token) if known else None

@@ -49,6 +49,11 @@ def of_attempt(attempt_id: int) -> Flight | None:
     return next(iter(_flights("a.id = ANY(%s)", [attempt_id], "")), None)
 
 
+def of_key(dispatch_key: str) -> Flight | None:
+    """The attempt of this dispatch key, also when it has ended; None: there is none."""
+    return next(iter(_flights("a.dispatch_key = ANY(%s)", [dispatch_key], "")), None)
+
+
 def owing(attempt_ids: Sequence[int]) -> list[Flight]:
     """These attempts, whose results lie behind links; beside what all flights have: links, result, fetch_tries."""
     return _flights("a.id = ANY(%s)", list(attempt_ids), "", ", a.links, a.result, a.fetch_tries")
@@ -81,6 +86,6 @@ def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:
     return _flights(where, list(job_ids), _LOCKED)
 
 
-def _flights(where: str, ids: list[int] | list[UUID], lock: str, beside: str = "") -> list[Flight]:
+def _flights(where: str, ids: list[int] | list[UUID] | list[str], lock: str, beside: str = "") -> list[Flight]:
     rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=OVERDUE, beside=beside), [ids])
     return [Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row) for row in rows]

@@ -158,10 +158,17 @@ def test_an_address_with_a_token_needs_no_key(caller: Caller) -> None:
     file = sent(caller)
     nobody = Caller(None, "")  # type: ignore[arg-type]
     address = f"/v1/files/{file}/content"
-    good = tokens.token(File.objects.get(pk=file).pk, 60)
+    good = tokens.for_seconds(File.objects.get(pk=file).pk, 60)
     assert bytes_of(nobody.get(f"{address}?token={good}")) == CONTENT
     other = File.objects.get(pk=sent(caller)).pk
-    wrong = [tokens.token(other, 60), tokens.token(File.objects.get(pk=file).pk, -1), good[:-1], "", "x", f"9{good}"]
+    wrong = [
+        tokens.for_seconds(other, 60),
+        tokens.for_seconds(File.objects.get(pk=file).pk, -1),
+        good[:-1],
+        "",
+        "x",
+        f"9{good}",
+    ]
     for token in wrong:
         assert_problem(nobody.get(f"{address}?token={token}"), 401, "unauthenticated")
     assert_problem(nobody.get(f"/v1/files/no-id/content?token={good}"), 401, "unauthenticated")

@@ -30,6 +30,15 @@ def test_a_key_that_everybody_knows_is_an_error(settings: Any, name: str) -> Non
     assert DEVELOPMENT[name] not in found.found
 
 
+def test_secret_keys_of_before_are_looked_at_too(settings: Any) -> None:
+    settings.SECRET_KEY_FALLBACKS = ["x" * 50]
+    assert (of_settings.keys().level, "1 SECRET_KEY of before" in of_settings.keys().found) == ("ok", True)
+    settings.SECRET_KEY_FALLBACKS = ["x" * 50, "short"]
+    assert (of_settings.keys().level, "a key of 5 characters" in of_settings.keys().found) == ("warning", True)
+    settings.SECRET_KEY_FALLBACKS = [DEVELOPMENT["SECRET_KEY"]]
+    assert (of_settings.keys().level, of_settings.keys().found.partition(":")[0]) == ("error", "SECRET_KEY_FALLBACKS")
+
+
 def test_a_short_secret_key_is_told(settings: Any) -> None:
     settings.SECRET_KEY = "short"
     assert of_settings.keys().level == "warning"

@@ -172,12 +172,6 @@ def test_a_word_too_large_to_be_read_is_news_all_the_same() -> None:
     assert [poll.action for poll in asking.verify([job.pk], HOLDER)] == ["poll"]
 
 
-@pytest.mark.parametrize("mode", ["poll", "sync"])
-def test_who_is_not_to_call_back_gets_no_address(mode: str) -> None:
-    job, _ = sent(poll_type(mode=mode))
-    assert address_of(job) == ""
-
-
 REFUSED = Outcome(over=True, verdict="not_executed", error_class="transient", status=503, error_code="http_503")
 MISSING = Outcome(over=True, verdict="not_executed", status=404, error_code="missing")
 
@@ -204,27 +198,6 @@ def test_a_key_that_is_not_known_does_not_gainsay_its_word(body: Any) -> None:
     assert tell(address_of(job), body) == 204
     factories.learn(look, MISSING)
     assert (attempt_of(job).verdict, attempt_of(job).ended_at) == ("unknown", None)
-
-
-@pytest.mark.parametrize("forged", ["0" * 64, "", "x"])
-def test_a_forged_token_is_not_found(forged: str) -> None:
-    job, flight = told_job(polled=False)
-    factories.learn(flight, TAKEN)
-    before = db.everything()
-    assert tell(f"/v1/upstream/{attempt_of(job).pk}/{forged}", DONE_BODY) == 404
-    assert db.everything() == before
-
-
-def test_the_token_of_one_attempt_speaks_of_no_other() -> None:
-    first, flight = told_job(polled=False)
-    second, other = told_job(polled=False)
-    factories.learn(flight, TAKEN)
-    factories.learn(other, Outcome(over=False, verdict="", reference="task-2"))
-    token = address_of(first).rpartition("/")[2]
-    assert tell(f"/v1/upstream/{attempt_of(second).pk}/{token}", DONE_BODY) == 404
-    assert tell(address_of(second), DONE_BODY) == 404, "it names the other's work"
-    assert tell("/v1/upstream/99999999999999999999/x", DONE_BODY) == 404
-    assert attempt_of(second).ended_at is None
 
 
 def test_a_late_success_of_a_run_that_failed_is_our_loss() -> None:

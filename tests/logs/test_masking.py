@@ -85,6 +85,11 @@ def test_the_keys_of_this_installation_are_masked_wherever_they_stand() -> None:
     assert settings.DATABASES["default"]["PASSWORD"] not in masker.text(f"cannot use {settings.DATABASE_URL}")
 
 
+def test_a_key_of_before_is_masked_too(settings: Any) -> None:
+    settings.SECRET_KEY_FALLBACKS = [CANARY]
+    assert CANARY not in Masker(secrets_of(settings)).text(f"who wrote {CANARY}?")
+
+
 def test_a_sealed_credential_is_masked() -> None:
     from pool.secrets import seal
 

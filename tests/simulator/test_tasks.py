@@ -18,6 +18,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
+        self.refused = 0  # so many more are to be told again
         self.arrived = threading.Condition()
         receiver = self
 
@@ -27,7 +28,10 @@ class Receiver:
                 with receiver.arrived:
                     receiver.bodies.append(body)
                     receiver.arrived.notify_all()
-                self.send_response(204)
+                    refused, receiver.refused = receiver.refused > 0, receiver.refused - 1
+                self.send_response(503 if refused else 204)
+                if refused:
+                    self.send_header("Retry-After", "0")
                 self.end_headers()
 
             def log_message(self, *arguments: Any) -> None:
@@ -222,6 +226,13 @@ def test_a_callback_tells_the_end_once(declare, simulator, receiver):
     (told,) = receiver.wait_for(1)
     assert told == poll(caller, task)
     assert (told["id"], told["status"], told["units"]) == (task, "done", 2)
+
+
+def test_a_callback_is_told_again_for_as_long_as_the_receiver_asks_for_it(declare, simulator, receiver):
+    caller = declare()
+    receiver.refused = 5
+    task = submit(caller, {"callback_url": receiver.url})
+    assert [told["id"] for told in receiver.wait_for(6)] == [task] * 6
 
 
 def test_callbacks_can_come_twice_and_out_of_order(declare, simulator, receiver):

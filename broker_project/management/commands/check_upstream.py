@@ -151,7 +151,7 @@ def _with_room(accounts: list[UpstreamAccount]) -> UpstreamAccount:
 def _as_sent(payload: object, job_type: JobType | None, declared: Mapping[str, Any]) -> object:
     """With its files as a job of the type would be sent."""
     seconds = job_type.max_runtime_ms / 1_000 if job_type else 0.0
-    sent = inputs.as_sent(payload, seconds, wants_addresses(declared))
+    sent = inputs.as_sent(payload, inputs.token_for_trial(seconds), wants_addresses(declared))
     if why := inputs.unsendable(sent):
         hint = "; set PUBLIC_URL" if why[0] == inputs.NO_ADDRESS else ""
         raise CommandError(f"--submit: {why[1]}{hint}")

@@ -40,8 +40,7 @@ def test_a_forged_callback_is_not_found(berth: Running) -> None:
     with world(berth, "forged", ONLY_TOLD) as made:
         job_id = made.submit(no_callback=True)
         wait_for(lambda: made.job(job_id)["phase"] == "accepted")
-        attempt = made.sql(f"SELECT id FROM jobs_attempt WHERE job_id = '{job_id}'")
-        address = f"{berth.run['web_url']}/v1/upstream/{attempt}"
+        address = f"{berth.run['web_url']}/v1/upstream/job.{job_id}.a1"
         body = {"id": made.executions(job_id)[0]["id"], "status": "done", "units": 3}
         assert {httpx.post(f"{address}/{token}", json=body).status_code for token in ("x", "0" * 64)} == {404}
         assert made.job(job_id)["state"] == "processing"
