@@ -10,8 +10,10 @@ from pool.states import RESOURCE
 from statemachine.sql import Row, fetch
 
 MOST = 200  # suspicions looked at in one round
+_TO_BE_RESENT = "s.decided = 'same_key' AND s.attempt_id IS NULL"  # the key it had was not sent again yet
 # Of a job as `t`.
-IS_SUSPECTED = "EXISTS (SELECT FROM jobs_suspicion s WHERE s.job_id = t.id AND s.decided_at IS NULL)"
+IS_SUSPECTED = f"""EXISTS (SELECT FROM jobs_suspicion s WHERE s.job_id = t.id
+                             AND (s.decided_at IS NULL OR {_TO_BE_RESENT}))"""
 
 # One that waits for a time which has not come yet was not sent before it.
 _SUSPECT = """
@@ -52,6 +54,10 @@ _STILL = f"""
 SELECT s.job_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id
 WHERE s.job_id = ANY(%s) AND s.decided_at IS NULL AND j.state IN {JOB.guard("expire")}
 ORDER BY s.job_id FOR NO KEY UPDATE OF s"""
+_RESENT_LAPSED = f"""
+SELECT s.job_id FROM jobs_suspicion s JOIN jobs_attempt a ON a.job_id = s.job_id
+WHERE s.job_id = ANY(%s) AND {_TO_BE_RESENT} AND a.ended_at IS NULL AND a.lease_until <= clock_timestamp()
+ORDER BY s.job_id"""
 
 _ACCOUNTS = """
 SELECT u.id AS account_id, u.name AS account, u.sealed_credential, u.labels, u.vars, u.base_url, u.pool_id,
@@ -121,6 +127,11 @@ def decide_all(word: str, pool_id: int) -> None:
 def still_waiting(job_ids: Sequence[UUID]) -> list[UUID]:
     """Locks the suspicions of these (locked) jobs by id: of those that wait, and about which nobody has decided meanwhile."""
     return [row["job_id"] for row in fetch(_STILL, [list(job_ids)])]
+
+
+def to_be_resent(job_ids: Sequence[UUID]) -> list[UUID]:
+    """Those of these (locked) jobs whose assigned attempt has a key that lost commits may have sent, and whose lease ended."""
+    return [row["job_id"] for row in fetch(_RESENT_LAPSED, [list(job_ids)])]
 
 
 def accounts(pool_ids: Sequence[int]) -> list[Row]:
