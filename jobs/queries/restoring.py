@@ -34,10 +34,17 @@ WHERE ended_at IS NULL RETURNING id, job_id, resource_id, fence, phase"""
 # One that had ended may have been replayed since, unless it is completed.
 _VERSIONS = "UPDATE jobs_job SET version = version + %(told)s::bigint WHERE state <> 'completed'"
 
+# A job stays in its pool when its type moves to another, and may have been replayed there unless it is completed.
 _CLOSE = """
+WITH types AS (
+    SELECT pool_id, id AS type_id FROM jobs_jobtype
+    UNION SELECT DISTINCT pool_id, type_id FROM jobs_job WHERE state <> 'completed'),
+longest AS (
+    SELECT y.pool_id, max(t.max_runtime_ms) / 1000.0 AS seconds FROM types y JOIN jobs_jobtype t ON t.id = y.type_id
+    GROUP BY y.pool_id)
 UPDATE pool_pool p SET quarantined_at = clock_timestamp(), quarantine_note = %(note)s,
        quarantined_until = GREATEST(p.quarantined_until, %(quiet)s::timestamptz + make_interval(secs => COALESCE(
-           (SELECT max(t.max_runtime_ms) / 1000.0 + %(sending)s FROM jobs_jobtype t WHERE t.pool_id = p.id), 0)))
+           (SELECT seconds + %(sending)s FROM longest WHERE pool_id = p.id), 0)))
 RETURNING p.id, p.name, p.quarantined_until"""
 
 _STANDING = """

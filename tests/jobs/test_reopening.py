@@ -182,7 +182,7 @@ def test_whoever_sees_the_word_of_an_operator_sees_what_it_says_of_the_jobs() ->
     job = factories.at("pending")
     restored()
     with transaction.atomic():
-        suspicions.still_waiting([job.pk])  # locks it, so that the operator is in the middle
+        suspicions.still_waiting(suspicions.undecided(job.pool_id))  # locks it, so that the operator is in the middle
         opening = in_another_connection(lambda: reopening.open_by_operator(job.pool, "they did not run", repeat=True))
         wait_until_blocked_by_us()
         assert quarantine.over() == []
