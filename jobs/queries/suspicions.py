@@ -1,7 +1,7 @@
 """Jobs that commits which were lost may have sent: which they are, what is needed to ask for them, and what was decided."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +58,20 @@ WITH undecided AS (
     SELECT job_id FROM jobs_suspicion WHERE {which} AND decided_at IS NULL ORDER BY job_id FOR NO KEY UPDATE)
 UPDATE jobs_suspicion s SET decided = %s, decided_at = clock_timestamp(), attempt_id = %s
 FROM undecided u WHERE s.job_id = u.job_id"""
+# Of a suspicion as `s`, its job and pool: a key that another account may know, while nothing was sent for it.
+_ACCOUNTS_MATTER = f"""j.state IN {JOB.guard("assign")} AND s.pool_id = ANY(%s)
+    AND ({_TO_BE_RESENT} OR (s.decided IN ('', 'never_sent') AND p.quarantined_at IS NOT NULL))"""
+_WHERE_ACCOUNTS_MATTER = f"""
+SELECT DISTINCT s.pool_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
+WHERE {_ACCOUNTS_MATTER} ORDER BY 1"""
+# Whoever is asking the others names what he has seen, and decides nothing.
+_LOOK_ANEW = f"""
+WITH anew AS (
+    SELECT s.job_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
+    WHERE {_ACCOUNTS_MATTER} ORDER BY s.job_id FOR NO KEY UPDATE OF s)
+UPDATE jobs_suspicion s SET decided = '', decided_at = NULL, asks_failed = 0, look_at = clock_timestamp(),
+       since = s.since + interval '1 microsecond'
+FROM anew WHERE s.job_id = anew.job_id"""
 _STILL = f"""
 SELECT s.job_id, s.since FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id
 WHERE {_SEEN} AND s.decided_at IS NULL AND j.state IN {JOB.guard("expire")}
@@ -132,6 +146,16 @@ def decide(word: str, seen: Iterable[Row], attempt_id: int | None = None) -> Non
 def decide_all(word: str, pool_id: int) -> None:
     """The same of every one of the pool."""
     fetch(_DECIDE.format(which="pool_id = %s"), [pool_id, word, None])
+
+
+def where_accounts_matter(pool_ids: Collection[int]) -> list[int]:
+    """Pools, of these, with jobs that wait, of which an account that they have not yet may know."""
+    return [row["pool_id"] for row in fetch(_WHERE_ACCOUNTS_MATTER, [list(pool_ids)])]
+
+
+def look_anew(pool_ids: Collection[int]) -> None:
+    """Nothing is decided any more of such jobs in these (closed) pools. Locks the suspicions by id."""
+    fetch(_LOOK_ANEW, [list(pool_ids)])
 
 
 def still_waiting(seen: Iterable[Row]) -> list[Row]:
