@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -51,9 +52,9 @@ def test_the_only_account_of_a_pool_knows_the_key_again(accounts: int, word: str
     assert transitions.assign(job.pool_id) == int(word == "same_key")
 
 
-def resent() -> Job:
+def resent(**fields: Any) -> Job:
     """A job that waits in an open pool to be sent under the key it had, which lost commits may have sent."""
-    job = factories.at("pending", factories.make_job_type(idempotent=True))
+    job = factories.at("pending", factories.make_job_type(idempotent=True, **fields))
     restored()
     assert over(job.pool)
     assert decided(job) == "same_key"
@@ -73,7 +74,7 @@ def test_an_upstream_that_refuses_the_key_a_job_had_does_not_say_that_it_never_r
 
 
 def test_the_key_a_job_had_is_not_given_up_when_its_worker_is_lost_before_it_is_sent() -> None:
-    job = resent()
+    job = resent(retry={"attempts": 1})
     transitions.assign(job.pool_id)
     let_time_pass(60)
     assert transitions.unassign([job.pk]) == 0
