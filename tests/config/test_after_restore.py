@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from jobs import reopening, restoring, suspecting, transitions
@@ -13,6 +14,7 @@ from pool.models import Pool, Resource, Restoration
 from tenants.models import Tenant
 from tests import factories
 from tests.config.conftest import Apply
+from tests.db import RACE_SECONDS, in_another_connection, wait_until_blocked_by_us
 from tests.jobs import keys_world
 from tests.jobs.test_restoring import decided, over
 
@@ -158,3 +160,20 @@ def test_a_key_that_is_on_its_way_is_not_doubted_again(apply: Apply) -> None:
     assert decided(job) == "same_key"
     assert factories.dispatch(job).repeat
     assert Pool.objects.get().quarantined_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_account_waits_for_a_claim_that_gives_the_key_to_the_one_that_had_it(apply: Apply) -> None:
+    apply(IDEMPOTENT)
+    job = waits()
+    restored()
+    assert over(job.pool)
+    with transaction.atomic():
+        assert transitions.assign(job.pool_id) == 1
+        adding = in_another_connection(lambda: apply(IDEMPOTENT, SECOND))
+        wait_until_blocked_by_us()
+    assert "create" in adding.result(RACE_SECONDS)
+    assert decided(job) == "same_key"
+    assert reopening.reopen(job.pool_id), "nothing is undecided"
+    assert factories.dispatch(job).repeat
+    assert factories.attempt_of(job).account.name == "a1"
