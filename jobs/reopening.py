@@ -88,12 +88,13 @@ def open_by_operator(pool: Pool, reason: str, *, repeat: bool) -> Opened | None:
 def _decide_some(pool_id: int, in_vain: float) -> int:
     """How many jobs were decided about, or tried; 0 when nothing is left that can be decided now."""
     decided = suspecting.decide_unasked(pool_id, in_vain)
-    if job_ids := suspecting.untellable(pool_id, in_vain):
+    if untellable := suspecting.untellable(pool_id, in_vain):
         with transaction.atomic():
-            endings.lock(job_ids)
+            endings.lock([row["job_id"] for row in untellable])
             # Since we asked, an operator may have said that they did not run, or one was cancelled.
-            given_up = suspicions.still_waiting(job_ids)
-            closing.give_up("expire", given_up, code="outcome_unknown", message=MESSAGE, cause=CODE)
+            given_up = suspicions.still_waiting(untellable)
+            job_ids = [row["job_id"] for row in given_up]
+            closing.give_up("expire", job_ids, code="outcome_unknown", message=MESSAGE, cause=CODE)
             crashpoint("reopen.given_up")
             suspicions.decide(Suspicion.Decided.NOBODY_KNOWS, given_up)
-    return decided + len(job_ids)
+    return decided + len(untellable)

@@ -80,32 +80,43 @@ def restored(
         found = queries.jump(quiet, now)
         by_phase = {phase: [row for row in found if row["phase"] == phase] for phase in (INTENDED, CALLING, ACCEPTED)}
         crashpoint("restored.jumped")
-        _doubt_sent(flights.opened([row["id"] for row in by_phase[CALLING]]))
+        # Unless nothing was sent any more, an intent of a worker that still lives is sent until its lease ends.
+        sending_seconds = 0 if quiet_since else settings.LEASE_SECONDS
+        _doubt_sent([row["id"] for row in by_phase[CALLING]], sending_seconds)
         doubted, suspected, pools = len(by_phase[CALLING]), 0, []
         if not nothing_lost:
             suspected = suspicions.suspect()
             crashpoint("restored.suspected")
-            doubted += len(take_for_sent([row["job_id"] for row in by_phase[INTENDED]]))
-            # Unless nothing was sent any more, an intent of a worker that still lives is sent until its lease ends.
-            pools = queries.close_pools(quiet, 0 if quiet_since else settings.LEASE_SECONDS, note)
+            doubted += len(take_for_sent([row["job_id"] for row in by_phase[INTENDED]], sending_seconds))
+            pools = queries.close_pools(quiet, sending_seconds, note)
             crashpoint("restored.closed")
-            Restoration.objects.create(at=now, went_back_to=went_back_to, note=note, actor=current_actor())
+            known = {"went_back_to": went_back_to, "quiet_since": quiet_since and quiet}
+            Restoration.objects.create(at=now, note=note, actor=current_actor(), **known)
     closed = Closed(pools, doubted, len(by_phase[ACCEPTED]), suspected, ended)
     logger.warning("restored by %s: %s; %s", current_actor(), closed, note)
     return closed
 
 
-def take_for_sent(job_ids: Sequence[UUID]) -> list[int]:
+def take_for_sent(job_ids: Sequence[UUID], sending_seconds: float = 0) -> list[int]:
     """ASSIGNED → PROCESSING without a call, since commits that were lost may have made it; ids of the attempts.
 
-    Within the caller's transaction; locks jobs, attempts, sessions. A second caller finds the jobs processing.
+    `sending_seconds`: so long somebody may still make it. Within the caller's transaction; locks jobs, attempts, sessions. A
+    second caller finds the jobs processing.
     """
     attempt_ids = intend(job_ids, "", CODE)
-    _doubt_sent(flights.opened(attempt_ids))
+    _doubt_sent(attempt_ids, sending_seconds)
     return attempt_ids
 
 
-def _doubt_sent(open_flights: Sequence[Flight]) -> None:
-    findings = [Finding(flight, _LOST, "lost") for flight in open_flights]
+def _doubt_sent(attempt_ids: Sequence[int], sending_seconds: float) -> None:
+    findings = [Finding(flight, _LOST, "lost") for flight in flights.opened(attempt_ids)]
     attempts.append_evidence([finding.evidence() for finding in findings])
-    attempts.doubt([finding.doubt() for finding in findings])
+    attempts.doubt([{**finding.doubt(), **_not_asked_before(finding.flight, sending_seconds)} for finding in findings])
+
+
+def _not_asked_before(flight: Flight, sending_seconds: float) -> Row:
+    """While it may still be sent, an upstream that knows nothing of it proves nothing. Whatever it shows it to have taken
+    (a callback) is asked for earlier, and then a denial is not believed.
+    """
+    may_be_denied = sending_seconds and flight.way in ("find", "poll")
+    return {"pause_ms": round(sending_seconds * 1_000) + flight.ways.find_after_ms} if may_be_denied else {}

@@ -67,20 +67,22 @@ def decide_unasked(pool_id: int, in_vain: float = math.inf) -> int:
     return len(_decide(suspicions.undecided(pool_id), in_vain))
 
 
-def untellable(pool_id: int, in_vain: float = math.inf) -> list[UUID]:
-    """Undecided jobs of the pool that wait, and of which nobody can tell whether they were sent; `in_vain` as above."""
+def untellable(pool_id: int, in_vain: float = math.inf) -> list[Row]:
+    """Undecided jobs of the pool that wait, and of which nobody can tell whether they were sent; `in_vain` as above. Rows have
+    job_id and since, when it was suspected.
+    """
     rows = [row for row in suspicions.undecided(pool_id) if row["state"] == "pending"]
-    return [row["job_id"] for row in rows if not _word(row, in_vain) and not _may_be_asked(row, in_vain)]
+    return [row for row in rows if not _word(row, in_vain) and not _may_be_asked(row, in_vain)]
 
 
 def _decide(rows: Sequence[Row], in_vain: float = math.inf) -> set[UUID]:
-    by_word: dict[str, list[UUID]] = {}
+    by_word: dict[str, list[Row]] = {}
     for row in rows:
         if word := _word(row, in_vain):
-            by_word.setdefault(word, []).append(row["job_id"])
-    for word, job_ids in by_word.items():
-        suspicions.decide(word, job_ids)
-    return {job_id for job_ids in by_word.values() for job_id in job_ids}
+            by_word.setdefault(word, []).append(row)
+    for word, decided in by_word.items():
+        suspicions.decide(word, decided)
+    return {row["job_id"] for decided in by_word.values() for row in decided}
 
 
 def _word(row: Row, in_vain: float) -> str:
@@ -124,8 +126,8 @@ def _to_be_asked(rows: Sequence[Row]) -> list[Row]:
 
 
 def _early_ms(row: Row) -> float:
-    """So long its upstream may not know yet what was sent to it last."""
-    return float(_ways(row).find_after_ms - row["age_ms"])
+    """So long its upstream may not know yet what was sent to it last, or something may still be sent by a worker of before."""
+    return float(_ways(row).find_after_ms - row["quiet_ms"])
 
 
 def _round_seconds(rows: Sequence[Row]) -> float:
@@ -146,7 +148,7 @@ def _later(row: Row, seconds: float, asks: bool) -> Row:
     else:
         early_ms = _early_ms(row)
         pause_ms = min(max(1.0, early_ms), LOOK_AGAIN_MS) if early_ms > 0 else LOOK_AGAIN_MS
-    return {"job_id": row["job_id"], "pause_ms": pause_ms, "failed": int(asks)}
+    return {"job_id": row["job_id"], "since": row["since"], "pause_ms": pause_ms, "failed": int(asks)}
 
 
 def _ask(rows: Sequence[Row], seconds: float) -> dict[UUID, list[Answer]]:
@@ -194,11 +196,11 @@ def _conclude(row: Row, answers: Sequence[Answer]) -> int:
     untold = [number for _, number, said in answers if not _is_known(said) and not _is_denied(said)]
     if not known:
         if answers and not untold:
-            suspicions.decide(Suspicion.Decided.NEVER_SENT, [row["job_id"]])
+            suspicions.decide(Suspicion.Decided.NEVER_SENT, [row])
         return int(bool(answers) and not untold)
     account, number, said = max(known, key=lambda answer: (answer[2].verdict in PROVEN, answer[1]))
     if said.verdict in PROVEN or row["asks_failed"] >= IN_VAIN or max(untold, default=0) <= number:
-        return int(_taken_up(row["job_id"], number, account, answers))
+        return int(_taken_up(row, number, account, answers))
     return 0
 
 
@@ -210,30 +212,31 @@ def _is_denied(said: Outcome) -> bool:
     return said.over and said.verdict == NOT_EXECUTED
 
 
-def _taken_up(job_id: UUID, number: int, account: Row, answers: Sequence[Answer]) -> bool:
+def _taken_up(row: Row, number: int, account: Row, answers: Sequence[Answer]) -> bool:
     try:
-        return _take_up(job_id, number, account, answers)
+        return _take_up(row, number, account, answers)
     except DATABASE_AWAY:
         raise
     except Exception:  # the others are to be decided all the same; it is asked for again
-        logger.exception("job %s is known to its upstream, and could not be taken up", job_id)
+        logger.exception("job %s is known to its upstream, and could not be taken up", row["job_id"])
         return False
 
 
-def _take_up(job_id: UUID, number: int, account: Row, answers: Sequence[Answer]) -> bool:
+def _take_up(row: Row, number: int, account: Row, answers: Sequence[Answer]) -> bool:
     """PENDING → ASSIGNED → PROCESSING: the attempt of that number, whose commits were lost, is opened again and found out.
 
     False when no session of the account is free yet, or the job was cancelled. Locks the job, a session of the account
     (passing over those that others have), the pool when its virtual time goes on, the account's balance, then the
     suspicion, and inserts the attempts; a second caller finds the job processing.
     """
+    job_id: UUID = row["job_id"]
     with transaction.atomic():
         endings.lock([job_id])
-        if (job := suspicions.stands(job_id)) is None:
+        if (job := suspicions.stands(row)) is None:
             return False
         if (session := suspicions.session_of(account["account_id"])) is None:
             busy = -1 if suspicions.gets_free(account["account_id"]) else 0
-            suspicions.later([{"job_id": job_id, "pause_ms": BUSY_PAUSE_MS, "failed": busy}])
+            suspicions.later([{"job_id": job_id, "since": row["since"], "pause_ms": BUSY_PAUSE_MS, "failed": busy}])
             return False
         suspicions.give_turn(job_id, job["turn"])
         skipped = [_skipped(n, answers) for n in range(job["attempts"] + 1, number)]
@@ -248,7 +251,7 @@ def _take_up(job_id: UUID, number: int, account: Row, answers: Sequence[Answer])
             raise RuntimeError(f"account {account['account']} cannot pay for what it has begun: take a reading")
         (attempt_id,) = restoring.take_for_sent([job_id])
         crashpoint("inquire.taken_up")
-        suspicions.decide(Suspicion.Decided.FOUND, [job_id], attempt_id)
+        suspicions.decide(Suspicion.Decided.FOUND, [row], attempt_id)
     return True
 
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from credits import ledger
-from jobs import affording, closing, fetching, health, journal, replays, turns
+from jobs import affording, closing, fetching, health, journal, replays, restoring, turns
 from jobs.alone import row_by_row
 from jobs.entering import enter
 from jobs.findings import Finding, one_of_each
@@ -22,7 +22,7 @@ from jobs.flight import Flight
 from jobs.intents import intend
 from jobs.models import Job
 from jobs.outage import DATABASE_AWAY
-from jobs.queries import ask_budget, attempts, claim, endings, entering, flights, late, postponing
+from jobs.queries import ask_budget, attempts, claim, endings, entering, flights, late, postponing, suspicions
 from jobs.queries.suspicions import IS_SUSPECTED
 from jobs.signals import announce_attempts, attempt_doubted, attempt_ended, cancel_wanted, completion_late
 from jobs.states import JOB, UNKNOWN
@@ -81,10 +81,14 @@ def assign(pool_id: int) -> int:
 def unassign(job_ids: Sequence[UUID], why: str = "worker_lost") -> int:
     """ASSIGNED → PENDING: nothing was sent and the lease has ended; the session is free, the job keeps its turn.
 
-    Locks jobs, attempts, sessions, last the balances of upstream accounts. A worker that dispatches at the same time waits at
-    the job and finds it gone.
+    One whose key lost commits may have sent goes on as sent and in doubt, since under the next key it might run twice. Locks
+    jobs, attempts, sessions, last the balances of upstream accounts. A worker that dispatches at the same time waits at the
+    job and finds it gone.
     """
     with transaction.atomic():
+        endings.lock(job_ids)
+        if resent := suspicions.to_be_resent(job_ids):
+            restoring.take_for_sent(resent)
         moved = JOB.take(
             "unassign",
             [{"id": job_id} for job_id in job_ids],

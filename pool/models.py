@@ -146,6 +146,9 @@ class Restoration(models.Model):
 
     at = models.DateTimeField(db_default=Now())
     went_back_to = models.DateTimeField(null=True)
+    quiet_since = models.DateTimeField(
+        null=True, help_text="Nothing of before was sent after that; empty: nobody said."
+    )
     note = models.TextField(blank=True)
     actor = models.TextField(blank=True)
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from broker_project import public_address
-from broker_project.config import checks
+from broker_project.config import after_restore, checks
 from broker_project.config.checks_calls import check_balances, check_compiled
 from broker_project.config.file import read_file
 from broker_project.config.findings import Findings, Place
@@ -42,6 +42,7 @@ def apply_file(path: Path | str, dry_run: bool, prune: bool, out: Out) -> Plan:
         plan = make_plan(wanted, prune)
         plan_money(plan, wanted, prune)
         plan_moves(plan)
+        plan.notes += after_restore.notes(plan)
         if not dry_run and not plan.is_empty:
             write(plan)
             crashpoint("apply.written")

@@ -1,14 +1,16 @@
 """Writing a plan, in the caller's transaction. Occupancy (state, fence, job of a session) is never touched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Now
 
+from broker_project.config import after_restore
 from broker_project.config.plan import Change, Plan
 from broker_project.config.plan_money import opening_key, opening_key_of_account
 from credits import ledger, upstream_accounts
+from jobs import reclosing
 from jobs.models import JobType
 from pool import health, transitions
 from pool.models import Pool, Resource, UpstreamAccount
@@ -20,7 +22,7 @@ ACTOR = "apply"
 
 
 def write(plan: Plan) -> None:
-    """Locks sessions by id, then pools, then balances: the order that every verb keeps."""
+    """Locks sessions by id, then pools, then suspicions of a restore, then balances: the order that every verb keeps."""
     fetch("SELECT set_config('berth.cause', 'apply', true), set_config('berth.actor', %s, true)", [ACTOR])
     _create_pools(plan.of("pool", "create"))
     crashpoint("apply.pools_made")
@@ -44,7 +46,13 @@ def _create_pools(created: Sequence[Change]) -> None:
 def _write_accounts(plan: Plan) -> None:
     pools = Pool.objects.in_bulk(field_name="name")
     changed = sorted(plan.of("account", "change", "drain"), key=lambda change: int(change.stored.pk))
-    locked = _lock_sessions([change for change in changed if {"sessions", "credential"} & set(change.columns)])
+    offered = [change for change in changed if {"sessions", "credential"} & set(change.columns)]
+    until = {pools[name].pk: at for name, at in after_restore.closings(plan).items()}
+    doubtful = reclosing.with_doubts(
+        {pools[name].pk for name, _ in (each.name for each in plan.of("account", "create"))}
+    )
+    locked = _lock_sessions(offered, {*until, *doubtful})
+    reclosing.close(until, doubtful)
     for change in changed:
         account: UpstreamAccount = change.stored
         sessions_before = account.sessions
@@ -70,10 +78,13 @@ def _set(account: UpstreamAccount, columns: dict[str, Any], save: bool = True) -
         account.save(update_fields=["sealed_credential" if name == "credential" else name for name in columns])
 
 
-def _lock_sessions(changed: Sequence[Change]) -> tuple[Sequence[int], list[int]]:
-    """In id order, so that an apply and a set of ending jobs cannot wait for each other; health before them, as there."""
-    pool_ids = sorted({change.stored.pool_id for change in changed})
-    return transitions.lock_with_breakers(pool_ids, [change.stored.pk for change in changed])
+def _lock_sessions(changed: Sequence[Change], closed: Collection[int]) -> tuple[Sequence[int], list[int]]:
+    """Of changed accounts, and of all in pools to be closed. In id order, so that an apply and a set of ending jobs cannot wait
+    for each other; health before them, as there.
+    """
+    pool_ids = sorted({change.stored.pool_id for change in changed} | {*closed})
+    closing = UpstreamAccount.objects.filter(pool__in=closed).values_list("pk", flat=True)
+    return transitions.lock_with_breakers(pool_ids, [*(change.stored.pk for change in changed), *closing])
 
 
 def _offer(account: UpstreamAccount, before: int) -> None:

@@ -9,10 +9,17 @@ from jobs.inquiry import LONGEST_REST_MS
 from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
 
+# After a restore a job may have to go out under a key that lost commits may have sent: then this one is a repeat.
 _BEGIN = f"""
-UPDATE jobs_attempt SET phase = '{CALLING}', called_at = clock_timestamp(), holder = %s, sendings = 1,
-       lease_until = clock_timestamp() + make_interval(secs => %s)
-WHERE job_id = ANY(%s) AND ended_at IS NULL AND phase = '{INTENDED}'
+WITH resent AS (
+    UPDATE jobs_suspicion s SET attempt_id = a.id FROM jobs_attempt a
+    WHERE a.job_id = ANY(%(jobs)s) AND a.ended_at IS NULL AND a.phase = '{INTENDED}' AND s.job_id = a.job_id
+      AND s.decided = 'same_key' AND s.attempt_id IS NULL
+    RETURNING a.id)
+UPDATE jobs_attempt SET phase = '{CALLING}', called_at = clock_timestamp(), holder = %(holder)s,
+       sendings = 1 + (%(holder)s <> '' AND id IN (SELECT id FROM resent))::int,
+       lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+WHERE job_id = ANY(%(jobs)s) AND ended_at IS NULL AND phase = '{INTENDED}'
 RETURNING id, job_id, resource_id, fence"""
 
 _AGAIN = """
@@ -135,8 +142,11 @@ RETURNING id, job_id, resource_id, fence, run, number"""
 
 
 def begin(job_ids: Sequence[UUID], holder: str, lease_seconds: float) -> list[Row]:
-    """Commits the intent: the open attempts of these jobs go from intended to calling, held by `holder`."""
-    return fetch(_BEGIN, [holder, lease_seconds, list(job_ids)])
+    """Commits the intent: the open attempts of these (locked) jobs go from intended to calling, held by `holder`.
+
+    One under a key that a restore left to be sent again counts as sent before. No `holder`: nobody sends it now.
+    """
+    return fetch(_BEGIN, {"jobs": list(job_ids), "holder": holder, "lease": lease_seconds})
 
 
 def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -> list[Row]:

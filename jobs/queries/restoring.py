@@ -1,7 +1,10 @@
 """After commits were lost: moving on whatever might be counted twice, and closing and opening pools."""
 
+import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from django.conf import settings
 from django.db import connection
 
 from jobs.states import ACCEPTED, CALLING
@@ -34,11 +37,30 @@ WHERE ended_at IS NULL RETURNING id, job_id, resource_id, fence, phase"""
 # One that had ended may have been replayed since, unless it is completed.
 _VERSIONS = "UPDATE jobs_job SET version = version + %(told)s::bigint WHERE state <> 'completed'"
 
+# A job stays in its pool when its type moves to another, and may have been replayed there unless it is completed.
 _CLOSE = """
+WITH types AS (
+    SELECT pool_id, id AS type_id FROM jobs_jobtype
+    UNION SELECT DISTINCT pool_id, type_id FROM jobs_job WHERE state <> 'completed'),
+longest AS (
+    SELECT y.pool_id, max(t.max_runtime_ms) / 1000.0 AS seconds FROM types y JOIN jobs_jobtype t ON t.id = y.type_id
+    GROUP BY y.pool_id)
 UPDATE pool_pool p SET quarantined_at = clock_timestamp(), quarantine_note = %(note)s,
        quarantined_until = GREATEST(p.quarantined_until, %(quiet)s::timestamptz + make_interval(secs => COALESCE(
-           (SELECT max(t.max_runtime_ms) / 1000.0 + %(sending)s FROM jobs_jobtype t WHERE t.pool_id = p.id), 0)))
+           (SELECT seconds + %(sending)s FROM longest WHERE pool_id = p.id), 0)))
 RETURNING p.id, p.name, p.quarantined_until"""
+# Of several restores the one that has most to wait for.
+_SENT_UNTIL = """
+SELECT max(COALESCE(quiet_since, at + make_interval(secs => %s))) AS until, clock_timestamp() AS now FROM pool_restoration
+HAVING count(*) > 0"""
+_LOCK = "SELECT id FROM pool_pool WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+# One that is open is closed for no time where none is said: until its jobs are decided about.
+_CLOSE_AGAIN = """
+UPDATE pool_pool p SET quarantined_at = COALESCE(p.quarantined_at, clock_timestamp()),
+       quarantine_note = CASE WHEN p.quarantined_at IS NULL THEN %(note)s ELSE p.quarantine_note END,
+       quarantined_until = GREATEST(COALESCE(p.quarantined_until, clock_timestamp()),
+                                    (%(until)s::jsonb ->> p.id::text)::timestamptz)
+WHERE p.id = ANY(%(pools)s)"""
 
 _STANDING = """
 SELECT p.id, p.name, p.quarantined_at, p.quarantined_until, p.quarantine_note,
@@ -100,6 +122,18 @@ def close_pools(quiet: datetime, sending_seconds: float, note: str) -> list[Row]
     """
     quarantine.close_sessions()
     return fetch(_CLOSE, {"quiet": quiet, "sending": sending_seconds, "note": note})
+
+
+def sent_until() -> Row | None:
+    """Until when something of before a restore may have been sent, and now; None: there was no restore."""
+    return next(iter(fetch(_SENT_UNTIL, [settings.LEASE_SECONDS])), None)
+
+
+def close_again(pool_ids: Sequence[int], until: Mapping[int, datetime], note: str) -> None:
+    """Locks these pools by id; none of them gives a session before that time, if one is said, and while jobs are undecided."""
+    fetch(_LOCK, [list(pool_ids)])
+    times = {str(pool_id): at.isoformat() for pool_id, at in until.items()}
+    fetch(_CLOSE_AGAIN, {"pools": list(pool_ids), "until": json.dumps(times), "note": note})
 
 
 def quarantined() -> list[Row]:

@@ -1,35 +1,42 @@
 """Jobs that commits which were lost may have sent: which they are, what is needed to ask for them, and what was decided."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 from uuid import UUID
+
+from django.conf import settings
 
 from jobs.states import JOB
 from pool.states import RESOURCE
 from statemachine.sql import Row, fetch
 
 MOST = 200  # suspicions looked at in one round
+_TO_BE_RESENT = "s.decided = 'same_key' AND s.attempt_id IS NULL"  # the key it had was not sent again yet
 # Of a job as `t`.
-IS_SUSPECTED = "EXISTS (SELECT FROM jobs_suspicion s WHERE s.job_id = t.id AND s.decided_at IS NULL)"
+IS_SUSPECTED = f"""EXISTS (SELECT FROM jobs_suspicion s WHERE s.job_id = t.id
+                             AND (s.decided_at IS NULL OR {_TO_BE_RESENT}))"""
 
-# One that waits for a time which has not come yet was not sent before it.
+# One that waits for a time which has not come yet was not sent before it, by a clock that may have been ahead of ours.
 _SUSPECT = """
 WITH suspected AS (
     INSERT INTO jobs_suspicion (job_id, pool_id, since, look_at, asks_failed, decided)
     SELECT id, pool_id, clock_timestamp(), clock_timestamp(), 0, '' FROM jobs_job
     WHERE state IN ('assigned', 'processing')
-       OR (state = 'pending' AND (due_at IS NULL OR unaffordable OR due_at <= clock_timestamp()))
+       OR (state = 'pending' AND (due_at IS NULL OR unaffordable OR due_at <= clock_timestamp() + interval '1 minute'))
     ON CONFLICT (job_id) DO UPDATE SET since = EXCLUDED.since, look_at = EXCLUDED.look_at, asks_failed = 0, decided = '',
            decided_at = NULL, attempt_id = NULL
     RETURNING 1)
 SELECT count(*) AS jobs FROM suspected"""
 
-_SUSPECTS = """
-SELECT s.job_id, s.pool_id, s.asks_failed, j.state, j.attempts, j.max_attempts, j.run, j.payload, j.metadata,
+# Unless it is said since when nothing was sent any more, a worker of before sends what it intended until its lease ends.
+_SUSPECTS = f"""
+SELECT s.job_id, s.since, s.pool_id, s.asks_failed, j.state, j.attempts, j.max_attempts, j.run, j.payload, j.metadata,
        jt.name AS type, jt.upstream::text AS type_upstream, jt.delivery, jt.max_runtime_ms, tt.name AS tenant,
        p.upstream::text AS pool_upstream,
-       (extract(epoch FROM clock_timestamp() - s.since) * 1000)::float8 AS age_ms,
+       (extract(epoch FROM clock_timestamp() - COALESCE(
+            (SELECT quiet_since FROM pool_restoration ORDER BY at DESC, id DESC LIMIT 1),
+            s.since + make_interval(secs => {settings.LEASE_SECONDS}))) * 1000)::float8 AS quiet_ms,
        (SELECT count(*) FROM pool_upstreamaccount u WHERE u.pool_id = s.pool_id) AS accounts
 FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN jobs_jobtype jt ON jt.id = j.type_id
 JOIN tenants_tenant tt ON tt.id = j.tenant_id JOIN pool_pool p ON p.id = s.pool_id
@@ -40,18 +47,39 @@ _UNDECIDED = f"{_SUSPECTS} s.pool_id = %s ORDER BY s.job_id LIMIT {MOST}"
 _LATER = """
 UPDATE jobs_suspicion s SET look_at = clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0),
        asks_failed = CASE WHEN v.failed < 0 THEN 0 ELSE s.asks_failed + v.failed END
-FROM jsonb_to_recordset(%s::jsonb) AS v(job_id uuid, pause_ms float8, failed int)
-WHERE s.job_id = v.job_id AND s.decided_at IS NULL"""
-# In the order of their ids: a sweep and an operator may decide of the same ones.
+FROM jsonb_to_recordset(%s::jsonb) AS v(job_id uuid, since timestamptz, pause_ms float8, failed int)
+WHERE s.job_id = v.job_id AND s.since = v.since AND s.decided_at IS NULL"""
+# In the order of their ids: a sweep and an operator may decide of the same ones. Of what was suspected anew since somebody
+# looked, his answers say nothing.
+_SEEN = """(job_id, since) IN (
+        SELECT v.job_id, v.since FROM jsonb_to_recordset(%s::jsonb) AS v(job_id uuid, since timestamptz))"""
 _DECIDE = """
 WITH undecided AS (
     SELECT job_id FROM jobs_suspicion WHERE {which} AND decided_at IS NULL ORDER BY job_id FOR NO KEY UPDATE)
 UPDATE jobs_suspicion s SET decided = %s, decided_at = clock_timestamp(), attempt_id = %s
 FROM undecided u WHERE s.job_id = u.job_id"""
+# Of a suspicion as `s`, its job and pool: a key that another account may know, while nothing was sent for it.
+_ACCOUNTS_MATTER = f"""j.state IN {JOB.guard("assign")} AND s.pool_id = ANY(%s)
+    AND ({_TO_BE_RESENT} OR (s.decided IN ('', 'never_sent') AND p.quarantined_at IS NOT NULL))"""
+_WHERE_ACCOUNTS_MATTER = f"""
+SELECT DISTINCT s.pool_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
+WHERE {_ACCOUNTS_MATTER} ORDER BY 1"""
+# Whoever is asking the others names what he has seen, and decides nothing.
+_LOOK_ANEW = f"""
+WITH anew AS (
+    SELECT s.job_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
+    WHERE {_ACCOUNTS_MATTER} ORDER BY s.job_id FOR NO KEY UPDATE OF s)
+UPDATE jobs_suspicion s SET decided = '', decided_at = NULL, asks_failed = 0, look_at = clock_timestamp(),
+       since = s.since + interval '1 microsecond'
+FROM anew WHERE s.job_id = anew.job_id"""
 _STILL = f"""
-SELECT s.job_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id
-WHERE s.job_id = ANY(%s) AND s.decided_at IS NULL AND j.state IN {JOB.guard("expire")}
+SELECT s.job_id, s.since FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id
+WHERE {_SEEN} AND s.decided_at IS NULL AND j.state IN {JOB.guard("expire")}
 ORDER BY s.job_id FOR NO KEY UPDATE OF s"""
+_RESENT_LAPSED = f"""
+SELECT s.job_id FROM jobs_suspicion s JOIN jobs_attempt a ON a.job_id = s.job_id
+WHERE s.job_id = ANY(%s) AND {_TO_BE_RESENT} AND a.ended_at IS NULL AND a.lease_until <= clock_timestamp()
+ORDER BY s.job_id"""
 
 _ACCOUNTS = """
 SELECT u.id AS account_id, u.name AS account, u.sealed_credential, u.labels, u.vars, u.base_url, u.pool_id,
@@ -64,7 +92,7 @@ WHERE r.account_id = %s AND r.state IN {RESOURCE.guard("reserve")} ORDER BY r.id
 _STANDS = f"""
 SELECT j.id, j.pool_id, j.run, j.attempts, j.cost, COALESCE(j.turn, p.virtual_time) AS turn
 FROM jobs_job j JOIN pool_pool p ON p.id = j.pool_id JOIN jobs_suspicion s ON s.job_id = j.id
-WHERE j.id = %s AND j.state IN {JOB.guard("assign")} AND s.decided_at IS NULL"""
+WHERE j.id = %s AND s.since = %s AND j.state IN {JOB.guard("assign")} AND s.decided_at IS NULL"""
 _GIVE_TURN = "UPDATE jobs_job SET turn = %s, due_at = NULL, unaffordable = false WHERE id = %s"
 # What an account has that is not offline gets free once.
 _GETS_FREE = "SELECT 1 AS yes FROM pool_resource WHERE account_id = %s AND state <> 'offline' LIMIT 1"
@@ -102,15 +130,17 @@ def undecided(pool_id: int) -> list[Row]:
 
 
 def later(rows: Sequence[Row]) -> None:
-    """These are looked at after a pause: {job_id, pause_ms, failed}, the last added to the askings in a row that decided
+    """These are looked at after a pause: {job_id, since, pause_ms, failed}, the last added to the askings in a row that decided
     nothing; -1: only a session is missing, which ends the row.
     """
     fetch(_LATER, [json.dumps(rows, default=str)])
 
 
-def decide(word: str, job_ids: Sequence[UUID], attempt_id: int | None = None) -> None:
-    """What came of these suspicions; one that is decided stays so. Locks them by id."""
-    fetch(_DECIDE.format(which="job_id = ANY(%s)"), [list(job_ids), word, attempt_id])
+def decide(word: str, seen: Iterable[Row], attempt_id: int | None = None) -> None:
+    """What came of these suspicions, {job_id, since} as they were seen; one that is decided stays so, and one that is of a
+    later restore by now. Locks them by id.
+    """
+    fetch(_DECIDE.format(which=_SEEN), [_named(seen), word, attempt_id])
 
 
 def decide_all(word: str, pool_id: int) -> None:
@@ -118,9 +148,26 @@ def decide_all(word: str, pool_id: int) -> None:
     fetch(_DECIDE.format(which="pool_id = %s"), [pool_id, word, None])
 
 
-def still_waiting(job_ids: Sequence[UUID]) -> list[UUID]:
-    """Locks the suspicions of these (locked) jobs by id: of those that wait, and about which nobody has decided meanwhile."""
-    return [row["job_id"] for row in fetch(_STILL, [list(job_ids)])]
+def where_accounts_matter(pool_ids: Collection[int]) -> list[int]:
+    """Pools, of these, with jobs that wait, of which an account that they have not yet may know."""
+    return [row["pool_id"] for row in fetch(_WHERE_ACCOUNTS_MATTER, [list(pool_ids)])]
+
+
+def look_anew(pool_ids: Collection[int]) -> None:
+    """Nothing is decided any more of such jobs in these (closed) pools. Locks the suspicions by id."""
+    fetch(_LOOK_ANEW, [list(pool_ids)])
+
+
+def still_waiting(seen: Iterable[Row]) -> list[Row]:
+    """Locks these suspicions, {job_id, since} of (locked) jobs, by id: of those that wait, and about which nobody has decided
+    meanwhile.
+    """
+    return fetch(_STILL, [_named(seen)])
+
+
+def to_be_resent(job_ids: Sequence[UUID]) -> list[UUID]:
+    """Those of these (locked) jobs whose assigned attempt has a key that lost commits may have sent, and whose lease ended."""
+    return [row["job_id"] for row in fetch(_RESENT_LAPSED, [list(job_ids)])]
 
 
 def accounts(pool_ids: Sequence[int]) -> list[Row]:
@@ -128,9 +175,9 @@ def accounts(pool_ids: Sequence[int]) -> list[Row]:
     return fetch(_ACCOUNTS, [list(pool_ids)])
 
 
-def stands(job_id: UUID) -> Row | None:
-    """This (locked) job, while it waits under suspicion."""
-    return next(iter(fetch(_STANDS, [job_id])), None)
+def stands(seen: Row) -> Row | None:
+    """This (locked) job, while it waits under the suspicion {job_id, since}."""
+    return next(iter(fetch(_STANDS, [seen["job_id"], seen["since"]])), None)
 
 
 def session_of(account_id: int) -> Row | None:
@@ -157,3 +204,7 @@ def skip_numbers(job: Row, session: Row, skipped: Sequence[dict[str, Any]]) -> i
     fetch(_SKIPPED, {**given, "first": first, "fence": fence, "skipped": json.dumps(skipped)})
     after: int = fence + len(skipped)
     return after
+
+
+def _named(seen: Iterable[Row]) -> str:
+    return json.dumps([{"job_id": row["job_id"], "since": row["since"]} for row in seen], default=str)

@@ -3,6 +3,8 @@
 Not the rest that an operator gives to a session, nor that of a breaker: these are of single sessions, and cooldowns.
 """
 
+from collections.abc import Sequence
+
 from statemachine.sql import Row, fetch
 
 TOLD_DAYS = 30  # so long every answer of the API tells of a restore
@@ -41,9 +43,15 @@ def end_now(pool_id: int, note: str) -> bool:
     return bool(fetch(_END, [note, pool_id]))
 
 
-def close_sessions() -> None:
-    """Every session says by itself that it is given to nobody: a claim that waited for its row reads it there."""
-    fetch("UPDATE pool_resource SET quarantined = true WHERE NOT quarantined")
+def close_sessions(pool_ids: Sequence[int] | None = None) -> None:
+    """Every session (locked; of these pools) says by itself that it is given to nobody: a claim that waited for its row reads
+    it there.
+    """
+    fetch(
+        """UPDATE pool_resource SET quarantined = true
+           WHERE NOT quarantined AND (%(pools)s::bigint[] IS NULL OR pool_id = ANY(%(pools)s::bigint[]))""",
+        {"pools": pool_ids if pool_ids is None else list(pool_ids)},
+    )
 
 
 def lock_sessions(pool_id: int) -> None:

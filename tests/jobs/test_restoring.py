@@ -10,7 +10,7 @@ from django.utils import timezone
 from credits.models import Hold
 from jobs import asking, reopening, restoring, sweep, transitions
 from jobs.flight import Flight
-from jobs.models import Attempt, Evidence, Job, LateCompletion, Suspicion
+from jobs.models import Attempt, Evidence, Job, JobType, LateCompletion, Suspicion
 from jobs.queries import claim, occupancy
 from jobs.queries import restoring as queries
 from pool.models import Pool, Resource, ResourceMove, Restoration
@@ -18,6 +18,7 @@ from pool.queries import quarantine
 from tests import factories
 from tests.db import execute, let_time_pass, value
 from tests.factories import HOLDER, attempt_of, session_of
+from tests.jobs.keys_world import FIND
 from tests.jobs.test_asking import DONE, accepted
 
 pytestmark = pytest.mark.django_db
@@ -194,12 +195,58 @@ def test_a_job_whose_time_had_not_come_was_not_sent() -> None:
     job_type = factories.make_job_type()
     job = factories.submit(factories.make_tenant(), job_type, run_at=timezone.now() + timedelta(hours=1))
     backing_off = factories.at("backing_off", factories.make_job_type(retry={"first_ms": 3_600_000}))
-    Job.objects.filter(pk=backing_off.pk).update(due_at=timezone.now() + timedelta(minutes=1))
+    Job.objects.filter(pk=backing_off.pk).update(due_at=timezone.now() + timedelta(minutes=2))
     restored()
     assert not Suspicion.objects.exists()
     assert over(job.pool)
     job.refresh_from_db()
     assert job.state == "pending"
+
+
+def test_a_job_whose_time_may_have_come_by_a_clock_that_was_ahead_is_suspected() -> None:
+    job = factories.at("backing_off", factories.make_job_type(retry={"first_ms": 3_600_000}))
+    Job.objects.update(due_at=timezone.now() + timedelta(seconds=50))
+    restored()
+    assert decided(job) == ""
+
+
+def test_a_job_whose_type_moved_on_keeps_the_pool_it_waits_in_closed() -> None:
+    left = factories.make_job_type(max_runtime_ms=60_000).pool
+    moved = factories.at("pending", factories.make_job_type(left, max_runtime_ms=600_000)).type
+    moved.pool = factories.make_pool()
+    moved.save(update_fields=["pool"])
+    before = timezone.now()
+    restored()
+    left.refresh_from_db()
+    assert left.quarantined_until is not None
+    assert timedelta(seconds=614) < left.quarantined_until - before < timedelta(seconds=660)
+
+
+@pytest.mark.parametrize("nothing_lost", [True, False])
+@pytest.mark.parametrize("state", ["processing", "assigned"])
+def test_what_a_worker_of_before_may_still_send_is_asked_for_after_its_lease(state: str, nothing_lost: bool) -> None:
+    job = factories.at(state, finding())
+    restored(nothing_lost=nothing_lost)
+    if state == "assigned" and nothing_lost:
+        assert attempt_of(job).phase == "intended", "it is sent as any other"
+        return
+    let_time_pass(10)
+    assert asking.verify([job.pk], HOLDER) == []
+    let_time_pass(10)
+    (flight,) = asking.verify([job.pk], HOLDER)
+    assert (flight.action, flight.row["age_ms"] > 15_000 + flight.ways.find_after_ms) == ("find", True)
+
+
+def test_where_nothing_was_sent_any_more_upstreams_are_asked_at_once() -> None:
+    job = factories.at("processing", finding())
+    restored(quiet_since=timezone.now() - timedelta(seconds=1))
+    (flight,) = asking.verify([job.pk], HOLDER)
+    assert flight.action == "find"
+
+
+def finding() -> JobType:
+    """A type whose upstream can be asked for keys."""
+    return factories.make_job_type(upstream={"mode": "poll", "submit": {"path": "'/tasks'"}, "find": FIND})
 
 
 def test_a_closed_pool_has_no_free_session() -> None:

@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
-from jobs import asking, inputs, reopening, suspecting, transitions
+from jobs import asking, inputs, reopening, restoring, suspecting, transitions
 from jobs.models import Attempt, Job, Suspicion
 from jobs.queries import missed
 from pool import transitions as sessions
@@ -200,6 +201,39 @@ def test_a_key_that_may_still_be_on_its_way_is_not_asked_for_yet(keys: Keys) -> 
     Suspicion.objects.update(since=timezone.now())
     assert suspecting.inquire() == 0
     assert (keys.asked, decided(job)) == ([], "")
+
+
+def test_an_upstream_knows_nothing_of_what_a_worker_of_before_is_still_to_send(keys: Keys) -> None:
+    job = waiting(keys)
+    Suspicion.objects.update(since=timezone.now() - timedelta(seconds=settings.LEASE_SECONDS))
+    assert (suspecting.inquire(), keys.asked) == (0, [])
+    Suspicion.objects.update(
+        since=timezone.now() - timedelta(seconds=settings.LEASE_SECONDS + 2), look_at=timezone.now()
+    )
+    assert (suspecting.inquire(), decided(job)) == (1, "never_sent")
+
+
+def test_where_nothing_was_sent_any_more_upstreams_are_asked_for_keys_at_once(keys: Keys) -> None:
+    job = unlost(keys)
+    restoring.restored(note="test", quiet_since=timezone.now() - timedelta(seconds=2))
+    assert (suspecting.inquire(), decided(job)) == (1, "never_sent")
+
+
+def test_answers_that_were_asked_for_before_a_second_restore_decide_nothing_after_it(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = waiting(keys)
+    find = suspecting.find
+
+    def asked_meanwhile(*calls: Any) -> Any:
+        answers = find(*calls)
+        went_back()
+        return answers
+
+    monkeypatch.setattr(suspecting, "find", asked_meanwhile)
+    suspecting.inquire()
+    assert decided(job) == ""
+    assert Suspicion.objects.get().asks_failed == 0
 
 
 def test_a_cancelled_job_is_not_asked_for(keys: Keys) -> None:
