@@ -70,6 +70,9 @@ def _all(*sowing: Callable[[Patch], None]) -> Callable[[Patch], None]:
 def _fence_removed(patch: Patch) -> None:
     for name in ("_END", "_GO_ON", "_DOUBT", "_CANCEL_ASKED"):
         _text(attempts, name, " AND a.fence = v.fence", "")(patch)
+    _text(attempts, "_END", "a.resource_id, a.fence", "a.resource_id, v.fence")(
+        patch
+    )  # and it does not stand in the way
     take = sessions.RESOURCE.take
     patch(sessions.RESOURCE, "take", lambda verb, rows, **terms: take(verb, _bare(rows), **{**terms, "match": ()}))
 

@@ -32,7 +32,8 @@ def test_after_all_was_killed_the_queue_has_its_order_and_what_ran_is_not_done_a
     wait_for(lambda: all(now not in {0, pids[role]} for role, now in world.berth.pids().items() if role in pids))
     wait_for(lambda: answers(world))
     left = places(world, queued)
-    assert [left[job_id] for job_id in queued if job_id in left] == list(range(1, len(left) + 1))
+    # One was asked after the other, while the first ones may have begun; nobody has lost a place.
+    assert all(left[job_id] <= number for number, job_id in enumerate(queued, 1) if job_id in left)
 
     jobs = world.ended(name, [*running, *queued], 60)
     assert [(job["state"], job["attempts"]) for job in jobs] == [("completed", 1)] * len(jobs)
