@@ -5,13 +5,12 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from jobs.models import JobType
 from jobs.queries import dead_letters
 from pool.models import Pool
-from statemachine.sql import Row
+from statemachine.sql import Row, now
 from tenants.models import Tenant
 from upstream.quantities import duration_ms
 
@@ -88,7 +87,7 @@ class Filter:
 def moment(name: str, text: str) -> datetime:
     """`2026-11-30`, `2026-11-30 15:00` (UTC where no zone is said), or `2h`: so long ago. In UTC. Raises NoSuchFilter."""
     try:
-        return timezone.now() - timedelta(milliseconds=duration_ms(text))
+        return now() - timedelta(milliseconds=duration_ms(text))
     except (ValueError, OverflowError):
         pass
     try:

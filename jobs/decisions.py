@@ -10,6 +10,7 @@ from jobs.findings import Finding
 from jobs.models import Job
 from jobs.queries import endings, flights
 from jobs.queries import reviews as asked
+from pool.queries import health
 from statemachine.crashpoints import crashpoint
 
 
@@ -31,7 +32,8 @@ def decide(job_id: UUID, word: Word) -> Job:
     """PROCESSING → COMPLETED | FAILED | CANCELLED: the session is declared over, and the outcome what the operator says.
 
     The same way as an answer (`learn`, then `finish`), in one transaction: evidence, end, money, event. Locks the job, its
-    attempt, the session, the balance; whoever ended or sent it meanwhile has won. Raises NothingToDecide.
+    attempt, the health of its pool (which `finish` may write, and which comes before sessions), the session, the balance;
+    whoever ended or sent it meanwhile has won. Raises NothingToDecide.
     """
     said = {"by": word.by, "reason": word.reason, "session": "declared over"}
     with transaction.atomic():
@@ -39,6 +41,7 @@ def decide(job_id: UUID, word: Word) -> Job:
         found = flights.undecided([job_id])
         if not found:
             raise NothingToDecide("no outcome of it is unknown, or it is being found out right now")
+        health.lock([flight.row["pool_id"] for flight in found])
         transitions.learn([Finding.of_operator(flight, word.executed, word.units, said) for flight in found])
         crashpoint("decide.learned")
         transitions.finish([job_id])

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import OperationalError, transaction
-from django.utils import timezone
 
 from credits.errors import BudgetExceeded, InsufficientCredits, NoWallet, Paced
 from jobs import transitions
@@ -23,7 +22,7 @@ from jobs.queries import dead_letters
 from jobs.replays import NotReplayable, VersionChanged
 from statemachine.actors import acting_as
 from statemachine.crashpoints import crashpoint
-from statemachine.sql import Row
+from statemachine.sql import Row, now
 
 logger = logging.getLogger(__name__)
 LONGEST_SECONDS = 0.5  # of all redrives in one sweep, which has other work
@@ -184,7 +183,7 @@ def _pass(redrive_id: int, letter: Row | None, *, last: bool) -> None:
 
 def _is_meant(redrive: Redrive, wanted: Filter, rate: float, most: int | None) -> bool:
     """Whether it is what is asked for now. `2h` (ago), in a page that is sent twice, has moved on between the two."""
-    passed = timezone.now() - redrive.began_at + timedelta(seconds=5)
+    passed = now() - redrive.began_at + timedelta(seconds=5)
     same = wanted.is_like(Filter.of_data(redrive.filter), passed)
     return same and (redrive.rate, redrive.most) == (rate, most)
 

@@ -24,7 +24,7 @@ from pool.models import Restoration
 from statemachine.actors import current_actor
 from statemachine.crashpoints import crashpoint
 from statemachine.patience import patient
-from statemachine.sql import Row, tell
+from statemachine.sql import Row, now, tell
 from upstream.calls import Outcome
 
 CODE = "restored"
@@ -75,9 +75,9 @@ def restored(
         # since a redrive locks itself before its jobs.
         ended = 0 if nothing_lost else dead_letters.end_all(Redrive.State.STOPPED, CODE)
         queries.be_alone()
-        now = queries.now()
-        quiet = min(quiet_since or now, now)
-        found = queries.jump(quiet, now)
+        at = now()
+        quiet = min(quiet_since or at, at)
+        found = queries.jump(quiet, at)
         by_phase = {phase: [row for row in found if row["phase"] == phase] for phase in (INTENDED, CALLING, ACCEPTED)}
         crashpoint("restored.jumped")
         # Unless nothing was sent any more, an intent of a worker that still lives is sent until its lease ends.
@@ -91,7 +91,7 @@ def restored(
             pools = queries.close_pools(quiet, sending_seconds, note)
             crashpoint("restored.closed")
             known = {"went_back_to": went_back_to, "quiet_since": quiet_since and quiet}
-            Restoration.objects.create(at=now, note=note, actor=current_actor(), **known)
+            Restoration.objects.create(at=at, note=note, actor=current_actor(), **known)
     closed = Closed(pools, doubted, len(by_phase[ACCEPTED]), suspected, ended)
     logger.warning("restored by %s: %s; %s", current_actor(), closed, note)
     return closed

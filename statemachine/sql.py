@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from django.db import connection
@@ -33,6 +34,12 @@ def fetch_together(*statements: tuple[str, Sequence[Any]]) -> list[Row]:
     with connection.cursor() as cursor:
         execute_together(cursor, statements)
         return _rows(cursor)
+
+
+def now() -> datetime:
+    """By the database's clock, as all times are."""
+    moment: datetime = fetch("SELECT clock_timestamp() AS now")[0]["now"]
+    return moment
 
 
 def load(model: type[M], where: str, parameters: Sequence[Any]) -> list[M]:

@@ -44,17 +44,25 @@ def read(status: int, headers: Mapping[str, str], raw: bytes) -> Answer:
 
 
 def retry_after_ms(headers: Mapping[str, str], now: datetime | None = None) -> int | None:
-    """Retry-After in seconds or as an HTTP date; None when absent or unreadable, never negative, at most a day."""
+    """Retry-After in seconds, or as an HTTP date by the clock that the answer's own Date shows, else by `now` or ours.
+
+    None when absent or unreadable, never negative, at most a day.
+    """
     value = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d+(\.\d+)?", value):
         return min(math.ceil(float(value[:20]) * 1_000), MAX_RETRY_AFTER_MS)
+    if (due := _http_date(value)) is None:
+        return None
+    wait = (due - (_http_date(headers.get("date", "")) or now or datetime.now(UTC))).total_seconds()
+    return min(max(math.ceil(wait * 1_000), 0), MAX_RETRY_AFTER_MS)
+
+
+def _http_date(text: str) -> datetime | None:
     try:
-        due = parsedate_to_datetime(value)
-        due = due if due.tzinfo else due.replace(tzinfo=UTC)
-        wait = (due - (now or datetime.now(UTC))).total_seconds()
+        moment = parsedate_to_datetime(text)
     except (ValueError, IndexError, TypeError, OverflowError):
         return None
-    return min(max(math.ceil(wait * 1_000), 0), MAX_RETRY_AFTER_MS)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _body(kind: str, content_type: str, raw: bytes) -> tuple[Any, bool]:

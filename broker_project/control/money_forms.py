@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils import timezone
 from unfold.widgets import (
     UnfoldAdminDecimalFieldWidget,
     UnfoldAdminIntegerFieldWidget,
@@ -20,6 +19,7 @@ from credits import ledger
 from credits.models import Allowance
 from credits.models.lots import PRIORITY
 from credits.pricing import MICRO
+from statemachine.sql import now
 
 MOST_CREDITS = ledger.MAX_AMOUNT // MICRO
 LAST_PRIORITY = 32_767  # of the column
@@ -92,8 +92,8 @@ class GrantTerms(WithReason, _Place, _Amount):
     def clean_expires_at(self) -> datetime | None:
         """A grant that has expired already would be of no use to anybody."""
         moment: datetime | None = self.cleaned_data["expires_at"]
-        if moment is not None and moment <= timezone.now():
-            raise ValidationError(f"It must lie ahead; now it is {said_moment(timezone.now(), '')}.")
+        if moment is not None and moment <= (at := now()):
+            raise ValidationError(f"It must lie ahead; now it is {said_moment(at, '')}.")
         return moment
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 from credits.pricing import MAX_CREDITS, MICRO
 from jobs.admission import InvalidField, Request
 from jobs.api.refusals import InvalidFields
+from statemachine.sql import now
 from upstream.quantities import duration_ms
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -1000, 1000
@@ -69,7 +70,8 @@ def _whole(least: int, most: int) -> Callable[[Any], int]:
     return read
 
 
-def _moment(value: Any) -> datetime:
+def _moment(value: Any) -> tuple[datetime, timedelta]:
+    """A time, and how far ahead it lies by the database's clock."""
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
         raise _Wrong("must be a time with its zone, as 2030-01-31T12:00:00Z")
     try:
@@ -78,21 +80,22 @@ def _moment(value: Any) -> datetime:
         moment = None
     if moment is None:
         raise _Wrong("must be a time that exists, as 2030-01-31T12:00:00Z")
-    if moment > datetime.now(UTC) + FURTHEST:
+    ahead = moment - now()
+    if ahead > FURTHEST:
         raise _Wrong(f"must be within {FURTHEST.days} days")
-    return moment
+    return moment, ahead
 
 
 def _run_at(value: Any) -> datetime | None:
     """A time that has passed asks for nothing."""
-    moment = _moment(value)
-    return moment if moment > datetime.now(UTC) else None
+    moment, ahead = _moment(value)
+    return moment if ahead > timedelta(0) else None
 
 
 def _start_deadline(value: Any) -> int:
     """Milliseconds from now, from a duration or a time."""
     if isinstance(value, str) and _RFC3339.fullmatch(value):
-        milliseconds = int((_moment(value) - datetime.now(UTC)).total_seconds() * 1000)
+        milliseconds = int(_moment(value)[1].total_seconds() * 1000)
     else:
         try:
             milliseconds = duration_ms(value)

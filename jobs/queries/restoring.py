@@ -110,12 +110,6 @@ def jump(quiet: datetime, at: datetime) -> list[Row]:
     return fetch(_ATTEMPTS, terms)
 
 
-def now() -> datetime:
-    """The database's time."""
-    found: datetime = fetch("SELECT clock_timestamp() AS now")[0]["now"]
-    return found
-
-
 def close_pools(quiet: datetime, sending_seconds: float, note: str) -> list[Row]:
     """No pool gives a session before the longest of its types has run, begun within `sending_seconds` after `quiet`; id, name,
     quarantined_until.

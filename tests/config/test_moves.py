@@ -1,4 +1,6 @@
-"""An upstream that is to stand elsewhere while calls are under way: the plan says what that means for them."""
+"""An upstream that is to be called otherwise while calls are under way: the plan says what that means for them."""
+
+from typing import Any
 
 import pytest
 
@@ -15,13 +17,24 @@ def warnings(said: str) -> list[str]:
     return [line.partition(";")[0].strip() for line in said.splitlines() if "warning:" in line]
 
 
-@pytest.mark.parametrize("place", ["pools.video.upstream.base_url", "pools.video.accounts.a1.base_url"])
-def test_it_says_how_many_attempts_are_asked_for_at_the_new_address(apply: Apply, place: str) -> None:
+CHANGES = {
+    "pools.video.upstream.base_url": ELSEWHERE,
+    "pools.video.accounts.a1.base_url": ELSEWHERE,
+    "pools.video.accounts.a1.credential": {"env": "A2"},
+    "job_types.clip.upstream.submit.idempotent": True,
+    "job_types.clip.upstream.submit.headers": {"Idempotency-Key": "job.id"},
+}
+
+
+@pytest.mark.parametrize(("place", "value"), CHANGES.items(), ids=list(CHANGES))
+def test_it_says_how_many_attempts_are_asked_for_otherwise_than_they_were_sent(
+    apply: Apply, place: str, value: Any
+) -> None:
     apply()
     flight = factories.dispatch(
         factories.at("assigned", JobType.objects.get(), Tenant.objects.get(), payload={"seconds": 1})
     )
-    assert warnings(apply((place, ELSEWHERE), dry_run=True)) == ["warning: 1 attempts are under way"]
+    assert warnings(apply((place, value), dry_run=True)) == ["warning: 1 attempts are under way"]
     assert warnings(apply(("pools.video.cooldown", "2s"), dry_run=True)) == []
     factories.learn(flight, factories.SUCCESS)
-    assert warnings(apply((place, ELSEWHERE))) == []
+    assert warnings(apply((place, value))) == []

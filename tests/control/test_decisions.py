@@ -16,6 +16,7 @@ from jobs.models import Evidence, Job, JobMove
 from jobs.queries import occupancy
 from jobs.reviews import VERIFY_SECONDS, review
 from jobs.transitions import REVIEW_SECONDS
+from pool.queries import health
 from tests import db, factories
 from tests.control.conftest import Operator
 from tests.db import RACE_SECONDS, in_another_connection, wait_until_blocked_by_us
@@ -194,3 +195,15 @@ def test_an_answer_that_waits_for_an_operator_is_late() -> None:
     other.result(RACE_SECONDS)
     assert late.book([job.pk]) == 1
     assert money(job.tenant) == (1_000 * MICRO, 0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_word_takes_the_health_of_its_pool_before_a_session_as_all_others_do() -> None:
+    job, _ = in_doubt(settle="")
+    word = Word(executed=True, reason="their list shows it", by="admin:root")
+    with transaction.atomic():
+        health.lock([job.pool_id])
+        deciding = in_another_connection(lambda: decisions.decide(job.pk, word))
+        wait_until_blocked_by_us()
+        db.execute("SELECT id FROM pool_resource WHERE id = %s FOR UPDATE NOWAIT", [session_of(job).pk])
+    assert deciding.result(RACE_SECONDS).state == "completed"

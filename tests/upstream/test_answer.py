@@ -58,6 +58,13 @@ def test_retry_after(value: str, expected: int | None) -> None:
     assert retry_after_ms({}, NOW) is None
 
 
+def test_a_date_is_read_by_the_clock_of_whoever_answers() -> None:
+    """Ours may be hours off, which would rest a session for as long, or not at all."""
+    headers = {"retry-after": "Thu, 01 Jan 2026 02:00:07 GMT", "date": "Thu, 01 Jan 2026 02:00:00 GMT"}
+    assert retry_after_ms(headers, NOW) == 7_000
+    assert retry_after_ms({**headers, "date": "yesterday"}, NOW) == 7_207_000
+
+
 @pytest.mark.parametrize(
     "raw",
     [b'{"o": "\xed\xa0\x80"}', b'{"o": "\\ud800"}', '{"o": "\\u0000"}'.encode("utf-16")],
