@@ -52,11 +52,16 @@ class Flight:
     @property
     def may_send_again(self) -> bool:
         """Whether an unknown outcome may be found out by sending the same key once more: of a job that nobody wants any
-        more it would only begin the work.
+        more it would only begin the work, and so it would where calls are made otherwise by now.
         """
         attempts = int({**DEFAULT_RETRY, **self.row["retry"]}["attempts"])
         may = self.row["sendings"] <= attempts and self.row["crashes"] < CRASH_BUDGET and not self.row["cancel_wanted"]
-        return self.ways.idempotent and may
+        return self.ways.idempotent and may and self.declared_as_called
+
+    @property
+    def declared_as_called(self) -> bool:
+        """Whether its upstream is still called at the place, and with the request, that it was sent with."""
+        return bool(self.row["declared_as_called"])
 
     @property
     def way(self) -> inquiry.Way:

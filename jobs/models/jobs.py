@@ -189,6 +189,9 @@ class Attempt(models.Model):
     holder = models.TextField(blank=True, help_text="The worker that calls.")
     lease_until = models.DateTimeField(null=True)
     sendings = models.PositiveIntegerField(default=0, help_text="How often the same dispatch key was sent.")
+    called_as = models.CharField(
+        max_length=32, blank=True, db_default="", help_text="Digest of what its call was made of."
+    )
     look_at = models.DateTimeField(null=True, help_text="When it is asked for, or a failed finish is looked at again.")
     asked_at = models.DateTimeField(null=True, help_text="When its outcome was last asked for, whatever came of it.")
     asks_failed = models.PositiveIntegerField(db_default=0, help_text="Askings in a row that told nothing.")

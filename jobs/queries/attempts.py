@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.inquiry import LONGEST_REST_MS
+from jobs.queries.flights import CALLED_AS
 from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
 
@@ -18,7 +19,9 @@ WITH resent AS (
     RETURNING a.id)
 UPDATE jobs_attempt SET phase = '{CALLING}', called_at = clock_timestamp(), holder = %(holder)s,
        sendings = 1 + (%(holder)s <> '' AND id IN (SELECT id FROM resent))::int,
-       lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+       lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
+       called_as = (SELECT {CALLED_AS} FROM jobs_job j JOIN jobs_jobtype jt ON jt.id = j.type_id, pool_upstreamaccount c
+                    JOIN pool_pool p ON p.id = c.pool_id WHERE j.id = job_id AND c.id = jobs_attempt.account_id)
 WHERE job_id = ANY(%(jobs)s) AND ended_at IS NULL AND phase = '{INTENDED}'
 RETURNING id, job_id, resource_id, fence"""
 

@@ -21,7 +21,8 @@ CHANGES = {
     "pools.video.upstream.base_url": ELSEWHERE,
     "pools.video.accounts.a1.base_url": ELSEWHERE,
     "pools.video.accounts.a1.credential": {"env": "A2"},
-    "job_types.clip.upstream.submit.idempotent": True,
+    "pools.video.upstream.headers": {"X-Key": "account.credential"},
+    "job_types.clip.upstream.find": {"path": "'/find?key=' + dispatch_key", "success": "true", "missing": "false"},
     "job_types.clip.upstream.submit.headers": {"Idempotency-Key": "job.id"},
 }
 
