@@ -76,9 +76,10 @@ advanced AS (
     WHERE id = %(pool)s AND virtual_time < (SELECT max(turn) FROM pairs)),
 opened AS (
     INSERT INTO jobs_attempt (job_id, resource_id, account_id, run, number, dispatch_key, fence, phase, verdict,
-                              error_class, error_code, error_message, reference, holder, sendings, lease_until)
+                              error_class, error_code, error_message, reference, holder, sendings, lease_until, opened_at)
+    -- Its own clock: a statement's time is that of its message, which may have come before the session was free.
     SELECT p.job_id, p.resource_id, p.account_id, p.run, p.number, 'job.' || p.job_id || '.a' || p.number, p.fence,
-           '{INTENDED}', '', '', '', '', '', '', 0, clock_timestamp() + make_interval(secs => %(lease)s)
+           '{INTENDED}', '', '', '', '', '', '', 0, clock_timestamp() + make_interval(secs => %(lease)s), clock_timestamp()
     FROM pairs p)
 SELECT m.*, EXISTS (SELECT 1 FROM short s WHERE s.tenant_id = m.tenant_id) AS line_short
 FROM pool_pool p LEFT JOIN moved m ON true WHERE p.id = %(pool)s AND (m.id IS NOT NULL OR p.tracks_credits)"""
