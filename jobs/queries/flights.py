@@ -17,10 +17,11 @@ CALLED_AS = """md5(jsonb_build_array(
     p.upstream -> 'preset', p.upstream -> 'adapter', p.upstream -> 'base_url', p.upstream -> 'headers', c.base_url,
     jt.upstream -> 'adapter', jt.upstream -> 'base_url', jt.upstream -> 'headers', jt.upstream #> '{submit,method}',
     jt.upstream #> '{submit,path}', jt.upstream #> '{submit,headers}', jt.upstream #> '{submit,body}')::text)"""
+AS_CALLED = f"a.called_as IN ('', {CALLED_AS}) AS declared_as_called"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
        a.error_class, a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,
-       j.cancel_requested_at IS NOT NULL AS cancel_wanted, a.called_as IN ('', {called_as}) AS declared_as_called,
+       j.cancel_requested_at IS NOT NULL AS cancel_wanted, {as_called},
        a.account_id, a.lease_until, a.ended_at,
        {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
        (extract(epoch FROM clock_timestamp() - a.called_at) * 1000)::float8 AS age_ms,
@@ -93,5 +94,5 @@ def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:
 
 
 def _flights(where: str, ids: list[int] | list[UUID] | list[str], lock: str, beside: str = "") -> list[Flight]:
-    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=OVERDUE, called_as=CALLED_AS, beside=beside), [ids])
+    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=OVERDUE, as_called=AS_CALLED, beside=beside), [ids])
     return [Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row) for row in rows]
