@@ -1,10 +1,13 @@
 """An upstream that is to be called otherwise while calls are under way: the plan says what that means for them."""
 
+import re
 from typing import Any
 
 import pytest
 
+from broker_project.config import plan_moves
 from jobs.models import JobType
+from jobs.queries.flights import CALLED_AS
 from tenants.models import Tenant
 from tests import factories
 from tests.config.conftest import Apply
@@ -39,3 +42,8 @@ def test_it_says_how_many_attempts_are_asked_for_otherwise_than_they_were_sent(
     assert warnings(apply(("pools.video.cooldown", "2s"), dry_run=True)) == []
     factories.learn(flight, factories.SUCCESS)
     assert warnings(apply((place, value))) == []
+
+
+def test_the_plan_warns_of_all_that_an_attempt_keeps_a_digest_of() -> None:
+    kept = re.findall(r"upstream (?:-> '|#> '{submit,)(\w+)", CALLED_AS)
+    assert set(kept) == {*plan_moves.MADE_OF, *plan_moves.REQUEST}
