@@ -74,7 +74,8 @@ def begin(
 def stop(redrive_id: int, by: str) -> bool:
     """RUNNING → STOPPED: when this returns, no further job is replayed by it. False when it had ended.
 
-    Locks the redrive; waits at it for the one replay that may be under way. A second caller finds it stopped.
+    Locks the redrive; waits at it for the replay that may be under way, and for one that locks it before this is woken.
+    A second caller finds it stopped.
     """
     stopped = dead_letters.end(redrive_id, STOPPED, by)
     if stopped:

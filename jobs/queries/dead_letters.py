@@ -124,12 +124,12 @@ def postpone(redrive_id: int, seconds: int) -> None:
 
 
 def end(redrive_id: int, state: str, by: str = "") -> bool:
-    """Ends a redrive; False when it had ended. Waits for the one replay that may be under way."""
+    """Ends a redrive; False when it had ended. Waits for a replay that may be under way."""
     return bool(fetch(_END, [state, by, redrive_id]))
 
 
 def end_all(state: str, by: str) -> int:
-    """Ends all that run; how many. Locks them by id, and waits for the one replay of each that may be under way."""
+    """Ends all that run; how many. Locks them by id, and waits for a replay of each that may be under way."""
     return len(fetch(_END_ALL, [state, by]))
 
 

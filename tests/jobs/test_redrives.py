@@ -281,17 +281,23 @@ def test_many_processes_together_keep_its_rate_and_take_each_once() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_stopping_waits_for_the_one_replay_under_way_and_no_other_follows() -> None:
-    fail(factories.make_job_type(), 3)
+def test_stopping_waits_for_the_replay_under_way_and_none_follows_once_it_returned() -> None:
+    fail(factories.make_job_type(), 20)
     redrive = begin()
+
+    def stop() -> tuple[bool, int]:
+        return redrives.stop(redrive.pk, "admin:root"), len(replays(redrive))
+
     with transaction.atomic():
         db.execute("SELECT 1 FROM credits_balance ORDER BY 1 FOR UPDATE")  # its first replay waits here
         driver = in_another_connection(lambda: redrives.drive(redrive.pk))
         db.wait_until_blocked_by_us()
-        stopper = in_another_connection(lambda: redrives.stop(redrive.pk, "admin:root"))
+        stopper = in_another_connection(stop)
         db.until_waiting(2)
-    assert stopper.result(RACE_SECONDS) is True
-    assert driver.result(RACE_SECONDS) == 1
+    # Postgres may let the driver lock the redrive again before it wakes who waits: the first is not always the only one.
+    stopped, by_then = stopper.result(RACE_SECONDS)
+    assert stopped
+    assert driver.result(RACE_SECONDS) == by_then == len(replays(redrive)) < 20
     redrive.refresh_from_db()
-    assert (redrive.state, redrive.replayed) == ("stopped", 1)
-    assert len(replays(redrive)) == 1
+    assert (redrive.state, redrive.replayed) == ("stopped", by_then)
+    assert redrives.drive(redrive.pk) == 0
