@@ -1,5 +1,6 @@
 """What the environment says: keys, names, times. Nothing here asks a server, except for what the keys must open."""
 
+import os
 import shutil
 from urllib.parse import urlsplit
 
@@ -35,6 +36,14 @@ def debug() -> Finding:
     if set(settings.ALLOWED_HOSTS) <= LOCAL:
         return warning("on, for this machine only", "unset DEBUG wherever others have access")
     return error("on, and web answers to others", "unset DEBUG: it shows the inside of every error")
+
+
+def crash_points() -> Finding:
+    if folder := os.environ.get("CRASHPOINTS"):
+        return warning(
+            f"CRASHPOINTS is set ({folder}): who may write there ends our processes", "unset it: it is for tests"
+        )
+    return ok("none can be armed")
 
 
 def keys() -> Finding:

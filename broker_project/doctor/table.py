@@ -22,6 +22,7 @@ CHECKS: Final = (
     Check("redis_persistence", of_redis.persistence, ("redis",)),
     Check("broker", of_redis.broker),
     Check("debug", of_settings.debug),
+    Check("crash_points", of_settings.crash_points),
     Check("keys", of_settings.keys),
     Check("field_keys", of_settings.field_keys, _SCHEMA),
     Check("key_peppers", of_settings.key_peppers, _SCHEMA),

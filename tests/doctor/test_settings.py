@@ -21,6 +21,12 @@ def test_debug_is_an_error_where_others_have_access(settings: Any) -> None:
     assert of_settings.debug().level == "error"
 
 
+def test_crash_points_that_can_be_armed_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert of_settings.crash_points().level == "ok"
+    monkeypatch.setenv("CRASHPOINTS", "/somewhere")
+    assert of_settings.crash_points().level == "warning"
+
+
 @pytest.mark.parametrize("name", DEVELOPMENT)
 def test_a_key_that_everybody_knows_is_an_error(settings: Any, name: str) -> None:
     assert of_settings.keys().level == "ok"
