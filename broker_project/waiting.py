@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 RECONNECT_SECONDS = 1.0
 ANSWER_SECONDS = 1.0
+CANCEL_SECONDS = 0.5  # after which a task that goes on is cancelled again
 QUIET_SECONDS = 5.0  # then Redis is asked whether it is there
 
 
@@ -78,10 +79,12 @@ class Waiting:
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look())]
 
     async def stop(self) -> None:
-        """Ends both tasks."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Ends both tasks. A cancel may be lost in them (asyncio.wait_for before Python 3.12), so it is said until they end."""
+        left = set(self._tasks)
+        while left:
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
         self._thread.shutdown(wait=True)
 
     async def _listen(self) -> None:

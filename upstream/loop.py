@@ -168,10 +168,13 @@ class CallLoop(Generic[K]):
         with self._changed:
             entries = list(self._calls.values())
         for entry in entries:
-            if now >= entry.safe_until and not entry.ended and not entry.lost:
-                entry.lost = "lease_lost"
-                if entry.begun and entry.task is not None:  # else it is seen as it begins
-                    entry.task.cancel()
+            if entry.ended:
+                continue
+            if now >= entry.safe_until:
+                entry.lost = entry.lost or "lease_lost"
+            # Each time anew: an adapter may lose a cancel (asyncio.wait_for does, before Python 3.12).
+            if entry.lost and entry.begun and entry.task is not None:  # else it is seen as it begins
+                entry.task.cancel()
 
     def _begin(self, key: K, entry: _InFlight) -> None:
         assert self._loop is not None  # noqa: S101
