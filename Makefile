@@ -27,7 +27,7 @@ test: say-test setup ## run the tests on servers of their own (T="tests/jobs -k 
 	@$(PY) -m pytest $(T)
 
 check: say-check setup lint types imports ## all that CI runs: lint, types, layers, drift, tests
-	@$(PY) -m pytest -n 3 --no-loadscope-reorder --durations 20 $(T)
+	@$(PY) -m pytest -n 3 --max-worker-restart 0 --no-loadscope-reorder --durations 20 $(T)
 
 chaos: setup ## make faults under load, as many as MINUTES=14 allow, in the order that SEED=1 draws; then the referee
 	@$(PY) -m tests.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),14) $(ARGS)
