@@ -162,7 +162,7 @@ def test_after_restarts_a_failed_try_is_the_first(caller: Caller, provider: Link
 
 
 def test_a_process_that_stops_hands_on_what_it_had_taken_up(caller: Caller, provider: Linking) -> None:
-    provider.pause_seconds = 1.0
+    provider.pause_seconds = 20.0
     job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
     fetcher.fetch([job.id])
     fetcher.stop()
