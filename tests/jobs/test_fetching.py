@@ -1,6 +1,7 @@
 """Results behind links are stored before the job is said to be completed; the session waits for none of it."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -129,12 +130,14 @@ def test_no_more_is_taken_up_than_there_is_room_for(
     caller: Caller, provider: Linking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "AT_ONCE", 2)
-    provider.pause_seconds = 0.5
+    let_go = threading.Event()
+    provider.pages["/a.png"] = (200, {"Content-Type": "image/png"}, lambda: let_go.wait(20) and IMAGE)
     jobs = [answered(caller, provider, {"file": f"{provider.url}/a.png"}) for _ in range(5)]
     fetcher.fetch([job.id for job in jobs])
     assert sum(factories.attempt_of(job).fetch_tries for job in jobs) == 2
     sweep_calls()
     assert sum(factories.attempt_of(job).fetch_tries for job in jobs) == 2, "the others may be taken up elsewhere"
+    let_go.set()
     for job in jobs:
         assert ended(job).state == "completed", "what there was no room for comes next"
 
