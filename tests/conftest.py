@@ -20,6 +20,7 @@ from django.test import TransactionTestCase  # noqa: E402
 
 from broker_project.audit import RULES as OF_ALL  # noqa: E402
 from credits.audit import RULES as OF_CREDITS  # noqa: E402
+from tests.db import wait_for_a_day_that_lasts  # noqa: E402
 
 # They start whole installations: two lanes of about the same length, so that no more than two run at once.
 WORLDS = ("tests/chaos/", "tests/verdicts/", "tests/whole/test_restore", "tests/whole/test_stories")
@@ -100,6 +101,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     if _used_the_database(item) and item.get_closest_marker("tampers") is None:
         breaches = {name: found for name, sql in _rules(item).items() if (found := _rows(sql))}
         assert not breaches, f"the audit finds breaches after the test: {breaches}"
+
+
+@pytest.fixture
+def within_one_day() -> None:
+    """No day or month (UTC) ends in the middle of the test, nor between what it did and the audit."""
+    wait_for_a_day_that_lasts()
 
 
 def _used_the_database(item: pytest.Item) -> bool:

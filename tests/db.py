@@ -14,9 +14,18 @@ from django.db import DatabaseError, connection, transaction
 T = TypeVar("T")
 BLOCKED_SECONDS = 10
 RACE_SECONDS = 20  # longest wait for what another connection does
+TEST_SECONDS = 40  # most that a test takes which counts by days
 
+# Those that wait for us, or for one of these: not whoever else waits for a moment, as for a page of a table that grows.
 # Not pg_stat_activity, which within a transaction goes on saying what it said first.
-WAITING = "SELECT DISTINCT pid FROM pg_locks WHERE NOT granted ORDER BY pid"
+WAITING = """
+WITH RECURSIVE waits AS MATERIALIZED (
+    SELECT pid, pg_blocking_pids(pid) AS blockers FROM (SELECT DISTINCT pid FROM pg_locks WHERE NOT granted) waiting
+), behind_us AS (
+    SELECT pid FROM waits WHERE pg_backend_pid() = ANY (blockers)
+    UNION SELECT w.pid FROM waits w JOIN behind_us b ON b.pid = ANY (w.blockers)
+)
+SELECT pid FROM behind_us ORDER BY pid"""
 
 # All that a verb of a job may touch. The finish tag of a line and the clock of a pool are part of the order.
 TABLES = (
@@ -43,16 +52,19 @@ TABLES = (
 
 
 def in_another_connection(verb: Callable[[], T]) -> Future[T]:
-    """Starts the verb on a thread of its own, and so on a connection of its own."""
+    """Starts the verb on a thread of its own, and so on a connection of its own, given back before its result is told."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
-            future.set_result(verb())
+            try:
+                result = verb()
+            finally:
+                connection.close()
         except Exception as error:  # noqa: BLE001  handed to whoever asks for the result
             future.set_exception(error)
-        finally:
-            connection.close()
+        else:
+            future.set_result(result)
 
     threading.Thread(target=run, daemon=True).start()
     return future
@@ -112,11 +124,18 @@ def let_holds_age(seconds: float) -> None:
 
 
 def until_waiting(callers: int) -> list[int]:
-    """The sessions that wait for a lock, once they are so many."""
+    """The sessions that wait for this one, or behind one that does, once they are so many. Who is first is not said."""
     deadline = time.monotonic() + RACE_SECONDS
     while len(found := rows(WAITING)) < callers:
         assert time.monotonic() < deadline, found
     return [pid for (pid,) in found]
+
+
+def wait_for_a_day_that_lasts() -> None:
+    """Lets midnight (UTC) pass first where it is near: what is counted by days or months begins anew there."""
+    left = 86_400 - time.time() % 86_400
+    if left < TEST_SECONDS:
+        time.sleep(left + 1)
 
 
 def let_time_pass(seconds: float) -> None:

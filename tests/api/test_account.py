@@ -25,6 +25,7 @@ def test_the_balance_shows_what_is_held(caller: Caller) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_the_balance_shows_what_is_used_of_the_budgets(caller: Caller) -> None:
     Tenant.objects.update(month_budget=50 * MICRO)
     factories.at("completed", tenant=caller.tenant)

@@ -63,7 +63,7 @@ def test_a_reader_that_goes_away_or_sleeps_holds_no_thread(servers: WebAndLive, 
         readers.append(wire)
     begun = time.monotonic()
     assert client.get(f"/v1/files/{sent['id']}").status_code == 200
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10, "it would be for ever"
     for wire in readers:
         wire.close()
     assert client.get(f"/v1/files/{sent['id']}").status_code == 200

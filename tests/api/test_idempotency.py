@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -51,9 +52,10 @@ def test_a_repeat_is_known_even_when_its_body_would_no_longer_pass(
 ) -> None:
     from jobs.api import submission
 
-    first = caller.submit(job_type, run_at="2027-01-01T00:00:00Z", idempotency_key=KEY)
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    first = caller.submit(job_type, run_at=tomorrow, idempotency_key=KEY)
     monkeypatch.setattr(submission, "FURTHEST", submission.FURTHEST * 0)  # as when a deadline has passed meanwhile
-    again = caller.submit(job_type, run_at="2027-01-01T00:00:00Z", idempotency_key=KEY)
+    again = caller.submit(job_type, run_at=tomorrow, idempotency_key=KEY)
     assert (again.status_code, body_of(again)["id"]) == (202, body_of(first)["id"])
 
 

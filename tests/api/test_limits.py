@@ -15,6 +15,7 @@ from tests.factories import MICRO
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_a_submit_above_the_budget_of_the_day_can_be_repeated_later(caller: Caller, job_type: JobType) -> None:
     Tenant.objects.update(day_budget=15 * MICRO)
     caller.submit(job_type)
@@ -29,6 +30,7 @@ def test_a_submit_above_the_budget_of_the_day_can_be_repeated_later(caller: Call
     assert caller.submit(job_type, idempotency_key="the-one-key-12345").status_code == 202
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_the_budget_of_all_tenants_tells_nobody_what_the_others_use(
     caller_of: Callable[..., Caller], job_type: JobType
 ) -> None:

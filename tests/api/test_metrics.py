@@ -1,5 +1,6 @@
 """The numbers of pools: each counts what it says, waits for no finished job, and is told in Prometheus' words."""
 
+import time
 from typing import Any
 
 import pytest
@@ -148,13 +149,14 @@ def test_a_hand_off_is_from_the_end_of_a_session_to_the_next_call(job_type: JobT
     tenant = factories.make_tenant()
     first, second = factories.submit(tenant, job_type), factories.submit(tenant, job_type)
     transitions.assign(job_type.pool_id)
+    began = time.monotonic()
     factories.end(first, factories.SUCCESS)
     assert pool_of(job_type)["handoff_p50_ms"] is None
     db.let_time_pass(2)
     transitions.assign(job_type.pool_id)
     factories.dispatch(second)
     pool = pool_of(job_type)
-    assert 2_000 <= pool["handoff_p50_ms"] == pool["handoff_p99_ms"] < 3_000
+    assert 2_000 <= pool["handoff_p50_ms"] == pool["handoff_p99_ms"] <= 2_000 + 1_000 * (time.monotonic() - began)
 
 
 def test_a_cooldown_is_no_part_of_the_hand_off() -> None:
@@ -162,12 +164,13 @@ def test_a_cooldown_is_no_part_of_the_hand_off() -> None:
     tenant = factories.make_tenant()
     first, second = factories.submit(tenant, job_type), factories.submit(tenant, job_type)
     transitions.assign(job_type.pool_id)
+    began = time.monotonic()
     factories.end(first, factories.SUCCESS)
     db.let_time_pass(2)
     db.execute("UPDATE pool_resource SET state = 'available', available_at = NULL, asked_until = NULL")
     transitions.assign(job_type.pool_id)
     factories.dispatch(second)
-    assert 500 <= pool_of(job_type)["handoff_p50_ms"] < 1_500
+    assert 500 <= pool_of(job_type)["handoff_p50_ms"] <= 500 + 1_000 * (time.monotonic() - began)
 
 
 def test_a_job_that_came_later_was_not_handed_over(job_type: JobType) -> None:

@@ -56,15 +56,15 @@ def test_the_oldest_open_transaction_is_seen() -> None:
     with closing(connection.copy()) as other:
         other.set_autocommit(False)
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_current_xact_id(), pg_sleep(0.05)")
+            cursor.execute("SELECT pg_current_xact_id(), pg_sleep(0.5)")
         for _ in range(3):
             db.value("SELECT pg_current_xact_id()")
         seen, oldest = server.transactions(), server.oldest_transaction()
         assert {"role": role(), "state": "in_transaction", "connections": 1} in server.connections()
     assert oldest is not None
-    assert 0.05 <= seen["oldest_seconds"] <= oldest["seconds"] + 1 < 10
+    assert 0.5 <= seen["oldest_seconds"] <= oldest["seconds"]
     assert seen["oldest_snapshot"] >= 3
-    assert server.transactions()["oldest_seconds"] < 0.05
+    assert server.transactions()["oldest_seconds"] < 0.5
 
 
 @pytest.mark.processes

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -123,8 +124,9 @@ def test_a_short_transaction_is_awaited(someone_writes: Callable[[str], None]) -
     someone_writes(
         "INSERT INTO webhooks_event (tenant_id, type, job_run, job_version, body) VALUES (1, 'x', 1, 1, '{}')"
     )
+    now = value("SELECT clock_timestamp()")
     running = in_another_connection(lambda: audit_and_remember(since_checkpoint=True, patience_seconds=20))
-    _wait_until_writers_were_listed()
+    _wait_until_writers_were_listed(now)
     someone_writes("COMMIT")
     assert running.result(timeout=20).moved
     after = checkpoint.load()
@@ -240,11 +242,14 @@ def _wallet() -> tuple[int, int]:
     return ledger.open_wallet(tenant.pk), tenant.pk
 
 
-def _wait_until_writers_were_listed() -> None:
+def _wait_until_writers_were_listed(since: datetime) -> None:
+    """A session that rests goes on showing what it asked last, so also a time is asked for."""
     until = time.monotonic() + RACE_SECONDS
     while time.monotonic() < until:
         if value(
-            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%virtualtransaction%%' AND pid <> pg_backend_pid()"
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE query LIKE '%%virtualtransaction%%' AND pid <> pg_backend_pid() AND query_start > %s",
+            [since],
         ):
             return
     raise AssertionError("nobody asked who writes")

@@ -153,6 +153,7 @@ def test_what_attempts_took_stands_at_the_job_apart_from_the_tenants_money(
     assert "Nothing was held of any." in operator.page(other)
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_the_budgets_and_what_is_used_of_them_stand_at_the_tenant(operator: Operator) -> None:
     tenant = factories.make_tenant(day_budget=50 * MICRO)
     factories.submit(tenant, factories.make_job_type())

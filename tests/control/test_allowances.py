@@ -23,6 +23,7 @@ MONTHLY = {
 }
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_an_allowance_is_added_once_and_granted(operator: Operator) -> None:
     tenant = factories.make_tenant(credits=10)
     shown = operator.effect("add-allowance", tenant, **MONTHLY)

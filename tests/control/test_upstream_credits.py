@@ -79,6 +79,7 @@ def test_who_may_not_see_readings_sees_no_credits_of_accounts(onlooker: Callable
     assert "77.5" in looking.listed(UpstreamAccount)
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_the_budgets_of_all_tenants_say_what_is_used(operator: Operator) -> None:
     ledger.set_ceiling(None, 50 * MICRO)
     factories.at("completed", tenant=factories.make_tenant())

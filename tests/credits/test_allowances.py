@@ -75,6 +75,7 @@ def test_periods_follow_each_other_also_over_the_year() -> None:
     assert begin_of_next("day", datetime(2026, 12, 31, 12, tzinfo=UTC)) == datetime(2027, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_the_clock_is_the_databases() -> None:
     allow("month")
     assert grant_allowances() == 1

@@ -16,7 +16,7 @@ from tenants.models import Tenant
 from tests.credits.conftest import hold_one, money
 from tests.db import in_another_connection, rows, wait_until_blocked_by_us
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("within_one_day")]
 Open = Callable[..., int]
 
 

@@ -39,7 +39,7 @@ from tests.credits.beside import (
 from tests.credits.conftest import TENANT_IDS
 from tests.credits.model import Lot, OverBudget, Run, Short, Wallet
 from tests.credits.tamperings import TAMPERINGS
-from tests.db import execute, rows
+from tests.db import execute, rows, wait_for_a_day_that_lasts
 
 RUNS = int(os.environ.get("BERTH_MODEL_RUNS", "80"))
 STEPS = int(os.environ.get("BERTH_MODEL_STEPS", "30"))
@@ -58,9 +58,9 @@ class Wallets(RuleBasedStateMachine):
         limits=st.tuples(st.sampled_from([0, 30, 100]), st.sampled_from([0, 50])), paid=st.sampled_from([0, 60, 300])
     )
     def open(self, limits: tuple[int, int], paid: int) -> None:
+        wait_for_a_day_that_lasts()  # the model's budget is of one
         self.base = datetime.now(UTC)
-        self.tenants = [next(TENANT_IDS) for _ in limits]
-        self.wallets = [Wallet(limit) for limit in limits]
+        self.tenants, self.wallets = [next(TENANT_IDS) for _ in limits], [Wallet(limit) for limit in limits]
         self.runs: list[tuple[Run, int]] = []  # every run that was held, and whose it was
         self.keys = self.jobs = 0
         for tenant, limit in zip(self.tenants, limits, strict=True):

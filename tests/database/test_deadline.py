@@ -15,6 +15,7 @@ from broker_project.postgres_pool.base import DatabaseWrapper
 from statemachine import patience
 from statemachine.patience import patient
 from tests.database.test_postgres_pool import pid_of
+from tests.db import RACE_SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,7 +38,7 @@ def test_a_server_that_never_answers_is_given_up_and_its_connection_dropped(own:
         begun = time.monotonic()
         with pytest.raises(OperationalError, match="did not answer within"):
             own.commit() if when == "commit" else pid_of(own)
-        assert 0.2 < time.monotonic() - begun < 2
+        assert 0.2 < time.monotonic() - begun < RACE_SECONDS
         own.close()
     assert pid_of(own) != pid
     assert own.get_autocommit() is True
@@ -53,7 +54,7 @@ def test_one_that_went_deaf_while_it_rested_costs_a_moment(
     with deaf(pid):
         begun = time.monotonic()
         assert pid_of(own) != pid
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < RACE_SECONDS
 
 
 def test_a_server_that_takes_connections_and_is_deaf_is_given_up(
@@ -66,12 +67,12 @@ def test_a_server_that_takes_connections_and_is_deaf_is_given_up(
         begun = time.monotonic()
         with pytest.raises(OperationalError, match="did not answer within"):
             pid_of(own)
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < RACE_SECONDS
 
 
 def test_who_raises_the_servers_limit_waits_for_as_long(own: DatabaseWrapper) -> None:
     with patient(0.2), own.cursor() as cursor, pytest.raises(OperationalError, match="did not answer within"):
-        cursor.execute("SELECT pg_sleep(0.4)")
+        cursor.execute("SELECT pg_sleep(2)")
     own.close()
     with patient(), own.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(0.4)")

@@ -1,6 +1,7 @@
 """Results behind links are stored before the job is said to be completed; the session waits for none of it."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -129,12 +130,14 @@ def test_no_more_is_taken_up_than_there_is_room_for(
     caller: Caller, provider: Linking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "AT_ONCE", 2)
-    provider.pause_seconds = 0.5
+    let_go = threading.Event()
+    provider.pages["/a.png"] = (200, {"Content-Type": "image/png"}, lambda: let_go.wait(20) and IMAGE)
     jobs = [answered(caller, provider, {"file": f"{provider.url}/a.png"}) for _ in range(5)]
     fetcher.fetch([job.id for job in jobs])
     assert sum(factories.attempt_of(job).fetch_tries for job in jobs) == 2
     sweep_calls()
     assert sum(factories.attempt_of(job).fetch_tries for job in jobs) == 2, "the others may be taken up elsewhere"
+    let_go.set()
     for job in jobs:
         assert ended(job).state == "completed", "what there was no room for comes next"
 
@@ -162,7 +165,7 @@ def test_after_restarts_a_failed_try_is_the_first(caller: Caller, provider: Link
 
 
 def test_a_process_that_stops_hands_on_what_it_had_taken_up(caller: Caller, provider: Linking) -> None:
-    provider.pause_seconds = 1.0
+    provider.pause_seconds = 20.0
     job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
     fetcher.fetch([job.id])
     fetcher.stop()
@@ -175,12 +178,12 @@ def test_a_process_that_stops_hands_on_what_it_had_taken_up(caller: Caller, prov
 def test_a_storage_slower_than_the_lease_finishes(
     caller: Caller, provider: Linking, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.LEASE_SECONDS = 0.6
+    settings.LEASE_SECONDS = 1.2  # its renewals may be late by more than half a second
     save, begun = default_storage.save, []
 
     def slow_save(place: str, content: Any) -> str:
         begun.append(place)
-        time.sleep(2.0)
+        time.sleep(2.5)
         return str(save(place, content))
 
     monkeypatch.setattr(default_storage, "save", slow_save)
@@ -234,11 +237,11 @@ def test_only_our_own_words_are_shown_of_what_went_wrong() -> None:
 
 
 def test_a_long_fetch_is_kept_from_others(caller: Caller, provider: Linking, settings: Any) -> None:
-    settings.LEASE_SECONDS = 0.6
-    provider.pause_seconds = 2.0
+    settings.LEASE_SECONDS = 1.2
+    provider.pause_seconds = 3.0
     job = answered(caller, provider, {"file": f"{provider.url}/a.png"})
     fetcher.fetch([job.id])
-    for _ in range(15):
+    for _ in range(20):
         fetcher.fetch([job.id])
         time.sleep(0.1)
     assert ended(job).state == "completed"

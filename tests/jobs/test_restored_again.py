@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_redrive_that_ran_is_ended_since_the_lost_commits_had_gone_on_with_it() -> None:
     fail(factories.make_job_type(), 3)
-    ended, running = begin(rate=1), begin(rate=1)
+    ended, running = begin(rate=0.1), begin(rate=0.1)
     redrives.stop(ended.pk, "admin:anna")
     assert redrives.drive(running.pk) == 1
     assert restored().redrives == 1

@@ -25,6 +25,7 @@ from tests.db import RACE_SECONDS, in_another_connection
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).parents[2]
 LONGEST_SECONDS = 40
+LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +155,14 @@ def steps_of(verb: Callable[[], None], count: int) -> list[Step]:
 def test_a_sweep_longer_than_the_server_lets_a_transaction_idle_keeps_its_lock(
     monkeypatch: pytest.MonkeyPatch, steps: None
 ) -> None:
-    limited = connection.settings_dict["OPTIONS"]["options"] + " -c idle_in_transaction_session_timeout=600ms"
+    limited = connection.settings_dict["OPTIONS"]["options"] + " -c idle_in_transaction_session_timeout=2s"
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", limited)
     monkeypatch.setattr(sweep, "ASK_SECONDS", 0.1)
     held = []
 
     def take_long() -> None:
-        time.sleep(0.3)
-        held.append(
-            db.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s", [sweep.LOCK % 2**32])
-        )
+        time.sleep(0.7)
+        held.append(db.value(LOCKS, [sweep.LOCK % 2**32]))
 
     monkeypatch.setattr(sweep, "FLOW", steps_of(take_long, 4))
     assert sweep.sweep() is True
@@ -189,8 +188,8 @@ def test_a_sweep_that_lost_its_lock_ends(monkeypatch: pytest.MonkeyPatch, steps:
 
 @pytest.fixture
 def short_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock that a sweep loses by a step of half a second."""
-    limited = connection.settings_dict["OPTIONS"]["options"] + " -c idle_in_transaction_session_timeout=200ms"
+    """A lock that a sweep loses by a step of a second, and not by what is merely slow on this machine."""
+    limited = connection.settings_dict["OPTIONS"]["options"] + " -c idle_in_transaction_session_timeout=1s"
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", limited)
     monkeypatch.setattr(sweep, "ASK_SECONDS", 0.05)
 
@@ -205,7 +204,7 @@ def test_a_slow_step_delays_the_others_and_never_excludes_them(
     def take(pool_id: int) -> None:
         done.append(pool_id)
         if pool_id == 1:
-            time.sleep(0.5)
+            wait_until(lambda: not db.value(LOCKS, [sweep.LOCK % 2**32]))
 
     sweep._VERBS["test"] = take
     table = [Step("test", (), list, lambda: [(1,), (2,)]), Step("test", (), list, lambda: [(3,)])]
@@ -250,13 +249,19 @@ def test_a_step_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFix
 
 def test_work_that_was_just_done_by_a_signal_is_left_to_it(job_type: JobType) -> None:
     """Whoever was woken gets a moment before the sweep does the same."""
+
+    def swept(verb: Callable[[], object]) -> None:
+        """Not a moment after what was done before it, however long that is ago on a slow machine."""
+        db.let_time_pass(-60)
+        verb()
+        db.let_time_pass(60)
+        job.refresh_from_db()
+
     job = factories.at("assigned", job_type)
-    sweep.sweep_calls()
-    job.refresh_from_db()
+    swept(sweep.sweep_calls)
     assert job.state == "assigned"
     factories.learn(factories.dispatch(job), factories.SUCCESS)
-    sweep.sweep()
-    job.refresh_from_db()
+    swept(sweep.sweep)
     assert job.state == "processing"
     db.let_time_pass(1)
     sweep.sweep()

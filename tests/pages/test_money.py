@@ -76,6 +76,7 @@ def test_a_charge_is_refunded(operator: Operator) -> None:
     assert money(job.tenant)[0] == 49 * MICRO
 
 
+@pytest.mark.usefixtures("within_one_day")
 def test_an_allowance_is_added_and_stopped(operator: Operator) -> None:
     factories.make_tenant(name="acme", credits=50)
     operator.log_in()

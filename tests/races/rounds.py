@@ -14,8 +14,8 @@ from django.db import connection
 from tests.db import RACE_SECONDS
 
 JITTER_SECONDS = 0.002  # either way
-FIRST_STEP_SECONDS, LAST_STEP_SECONDS = 0.002, 0.000_2
-LONGEST_START_SECONDS = 0.1
+FIRST_STEP_SECONDS, LAST_STEP_SECONDS, LARGEST_STEP_SECONDS = 0.002, 0.000_2, 0.02
+LONGEST_START_SECONDS = 0.3
 LEAST_SHARE = 0.05  # of the rounds that each side has to win, or it was no race
 
 
@@ -65,9 +65,10 @@ class Starts:
         return {side: min(seconds - first, LONGEST_START_SECONDS) for side, seconds in drawn.items()}
 
     def won(self, winner: str) -> None:
-        """Smaller steps once the winners change."""
-        if self._last and winner != self._last:
-            self._step = max(self._step / 2, LAST_STEP_SECONDS)
+        """Smaller steps once the winners change, larger ones while they do not: on a busy machine they may be far apart."""
+        if self._last:
+            step = self._step * 1.5 if winner == self._last else self._step / 2
+            self._step = min(max(step, LAST_STEP_SECONDS), LARGEST_STEP_SECONDS)
         self._last = winner
         for side in self._held:
             share = self._step if side == winner else -self._step / (len(self._held) - 1)

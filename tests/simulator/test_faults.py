@@ -48,7 +48,7 @@ def test_a_rule_meets_first_sendings_only_unless_it_says_repeats(declare, simula
 def test_hang_holds_the_session_and_never_answers(declare, simulator):
     caller = declare()
     with pytest.raises(httpx.ReadTimeout):
-        caller.run({"sim": {"hang": "150ms"}}, "job.a1", timeout=0.05)
+        caller.run({"sim": {"hang": "1s"}}, "job.a1", timeout=0.2)
     assert caller.state()["running"] == 1
     caller.wait_until(running=0)
     assert simulator.book()[-1]["outcome"] == "done"

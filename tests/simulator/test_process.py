@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -33,8 +34,8 @@ def test_it_ends_cleanly_with_calls_open_and_its_book_is_whole(own_simulator, tm
     caller.wait_until(running=1)
     begun = time.monotonic()
     simulator.process.terminate()
-    assert simulator.process.wait(5) == 0
-    assert time.monotonic() - begun < 2
+    assert simulator.process.wait(20) == 0
+    assert time.monotonic() - begun < 10, "the call takes a minute"
     assert hanging.exception() is not None
     lines = [json.loads(line) for line in book.read_text().splitlines()]
     assert [line["verdict"] for line in lines if line["what"] == "request"] == ["accepted", "accepted"]
@@ -56,13 +57,19 @@ def test_utilisation_and_hand_off_are_measured_between_the_first_and_the_last_st
         assert caller.run({"latency_ms": 40}, f"job-{number}.a1").status_code == 200
         time.sleep(0.02)
     report = simulator.report()
-    # Four of 40 ms run inside the window, with four gaps of a little more than 20 ms between them.
-    assert report["utilisation_window_s"] >= 4 * 0.04 + 4 * 0.02 - 0.01
-    assert 0.4 < report["utilisation"] < 0.69
+    lines = simulator.book()[-5:]
+    assert all(line["answered"] >= line["end"] > line["start"] for line in lines)
+    # Four of 40 ms, and more on a busy machine, run inside the window, with four gaps of more than 20 ms between them.
+    window = lines[-1]["start"] - lines[0]["start"]
+    gaps = sorted(1_000 * (later["start"] - earlier["answered"]) for earlier, later in pairwise(lines))
+    assert report["utilisation_window_s"] == pytest.approx(window, abs=0.002)
+    assert window >= 4 * 0.04 + 4 * 0.02 - 0.01
+    inside = sum(line["answered"] - line["start"] for line in lines[:-1])
+    assert report["utilisation"] == pytest.approx(inside / window, abs=0.01)
     assert report["handoff_ms"]["n"] == 4
-    assert all(line["answered"] >= line["end"] > line["start"] for line in simulator.book()[-5:])
-    assert 20 <= report["handoff_ms"]["p50"] < 60
-    assert 38 <= report["latency_ms"]["p50"] < 60
+    assert report["handoff_ms"]["p50"] == pytest.approx(gaps[1], abs=1)
+    assert gaps[0] >= 20
+    assert 38 <= report["latency_ms"]["p50"] <= 1_000 * window
 
 
 def test_a_mark_begins_a_new_count_and_old_ones_can_be_asked_for(declare, simulator):

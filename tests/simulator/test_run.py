@@ -114,10 +114,10 @@ def test_an_attempt_after_a_billed_failure_is_a_double(declare, simulator):
 def test_a_caller_who_hangs_up_does_not_free_the_session(declare, simulator):
     caller = declare()
     with pytest.raises(httpx.ReadTimeout):
-        caller.run({"latency_ms": 250}, "job.a1", timeout=0.05)
+        caller.run({"seconds": 1}, "job.a1", timeout=0.2)
     assert caller.state()["running"] == 1
     assert caller.run({}, "other.a1").status_code == 429
-    answer = caller.run({"latency_ms": 250}, "job.a1")
+    answer = caller.run({"seconds": 1}, "job.a1")
     assert answer.json()["status"] == "done"
     assert caller.state()["running"] == 0
     assert simulator.report()["executions"] == 1

@@ -44,7 +44,7 @@ def role(name: str, code: str, folder: Path, *, rank: int = 0, grace_seconds: fl
     )
 
 
-def test_a_killed_process_is_reaped_and_back_within_a_second(table: ProcessTable) -> None:
+def test_a_killed_process_is_reaped_and_back_at_once(table: ProcessTable) -> None:
     entry = table.start(Role("sleeper", SLEEPER, {}))
     assert entry.process is not None
     first = entry.process.pid
@@ -54,7 +54,7 @@ def test_a_killed_process_is_reaped_and_back_within_a_second(table: ProcessTable
     said: list[str] = []
     wait_until(lambda: said.extend(table.tick()) or len(said) == 2)
 
-    assert time.monotonic() - killed < 1.0
+    assert 0.2 <= time.monotonic() - killed < 5.0
     assert said[0] == "sleeper ended (killed by SIGKILL); again in 0.2 s"
     assert [each["pid"] for each in table.listing()] == [entry.process.pid]
     assert entry.process.pid != first

@@ -14,7 +14,8 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def closed_port() -> int:
+def closed_port() -> Iterator[int]:
+    """Bound and not listened at: so it refuses, and nobody else can come to listen there."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+        yield int(taken.getsockname()[1])

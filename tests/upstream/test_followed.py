@@ -234,7 +234,7 @@ def test_retry_after_and_elapsed_are_carried(provider: Provider, action: Action)
     provider.extra_headers, provider.pause_seconds = "Retry-After: 9\r\n", 0.05
     found = asked(provider, action, {}, 429)
     assert (found.retry_after_ms, found.error_class) == (9_000, "busy")
-    assert 50 <= found.elapsed_ms < 2_000
+    assert 50 <= found.elapsed_ms < 10_000
 
 
 def test_requests_carry_reference_and_key_encoded_and_the_credential(provider: Provider) -> None:

@@ -91,7 +91,7 @@ def test_an_answer_is_read_with_retry_after_and_elapsed(provider: Provider) -> N
     provider.pause_seconds = 0.05
     [found] = submit(make_call(provider.url, path="'/status/429'"))
     assert (found.verdict, found.error_class, found.retry_after_ms) == ("not_executed", "busy", 3_000)
-    assert 50 <= found.elapsed_ms < 1_000
+    assert 50 <= found.elapsed_ms < 10_000
 
 
 def test_headers_of_an_answer_are_named_in_lower_case(provider: Provider) -> None:

@@ -96,14 +96,14 @@ def test_a_key_in_flight_is_not_started_again(provider: Provider, ledger: Ledger
 
 
 def test_a_lost_lease_cancels_its_call_and_no_other(provider: Provider, ledger: Ledger, make_loop: MakeLoop) -> None:
-    loop = make_loop(0.3)
+    loop = make_loop(1.0)
     ledger.lost = {1}
     loop.start(1, make_call(provider.url, path="'/hold'"))
     loop.start(2, make_call(provider.url, path="'/hold'"))
     until(lambda: 1 in ledger.outcomes)
     lost = ledger.outcomes[1]
     assert (lost.over, lost.verdict, lost.error_code) == (False, "unknown", "lease_lost")
-    time.sleep(0.5)  # several leases long: the other is kept alive by its renewals
+    time.sleep(1.7)  # longer than a lease: the other is kept alive by its renewals
     assert 2 not in ledger.outcomes
     provider.release.set()
     loop.drain(5)
@@ -117,11 +117,11 @@ def test_a_call_ends_before_its_lease_when_renewing_fails(
         raise ConnectionError("the database is away")
 
     ledger.renewing = away
-    loop = make_loop(1.0)
+    loop = make_loop(3.0)  # so long that a machine which has no time for us for some tenths of a second breaks nothing
     started = time.monotonic()
     loop.start(1, make_call(provider.url, path="'/hold'"))
     until(lambda: 1 in ledger.outcomes)
-    assert 0.7 < time.monotonic() - started < 1.0
+    assert 2.1 < time.monotonic() - started < 3.0
     assert ledger.outcomes[1].error_code == "lease_lost"
     assert len(ledger.renewed) >= 2
 
@@ -130,12 +130,12 @@ def test_a_call_ends_before_its_lease_when_renewing_hangs(
     provider: Provider, ledger: Ledger, make_loop: MakeLoop
 ) -> None:
     unblock = threading.Event()
-    ledger.renewing = lambda: (unblock.wait(5), None)[1]
-    loop = make_loop(1.0)
+    ledger.renewing = lambda: (unblock.wait(20), None)[1]
+    loop = make_loop(3.0)
     started = time.monotonic()
     loop.start(1, make_call(provider.url, path="'/hold'"))
     until(lambda: 1 in ledger.outcomes)
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 3.0
     unblock.set()
 
 
@@ -147,7 +147,7 @@ def test_a_renewal_that_fails_once_costs_nothing(provider: Provider, ledger: Led
             raise failures.pop()
 
     ledger.renewing = once
-    loop = make_loop(0.6)
+    loop = make_loop(1.5)
     loop.start(1, make_call(provider.url, path="'/hold'"))
     until(lambda: len(ledger.renewed) >= 5)
     assert ledger.outcomes == {}
@@ -172,13 +172,11 @@ def test_a_lease_is_renewed_until_the_outcome_is_recorded(
 def test_a_batch_that_cannot_be_recorded_is_tried_one_by_one_and_nothing_is_lost(
     provider: Provider, ledger: Ledger, make_loop: MakeLoop
 ) -> None:
-    poisoned = {7: 2}  # fails with any batch it is in, and twice alone
+    tries, poisoned = [], {7}  # fails with any batch it is in, and alone
 
     def fail(keys: list[int]) -> bool:
-        if 7 not in keys or not poisoned[7]:
-            return False
-        poisoned[7] -= len(keys) == 1
-        return True
+        tries.extend(keys[: keys == [7]])
+        return bool(poisoned & set(keys))
 
     ledger.fail_recording = fail
     loop = make_loop()
@@ -186,9 +184,11 @@ def test_a_batch_that_cannot_be_recorded_is_tried_one_by_one_and_nothing_is_lost
         loop.start(key, make_call(provider.url, path="'/hold'"))
     until(lambda: provider.now == 50)
     provider.release.set()
-    until(lambda: len(ledger.outcomes) == 49, seconds=1)  # the others do not wait for the poisoned one
+    until(lambda: len(ledger.outcomes) == 49)  # the others do not wait for the poisoned one
+    until(lambda: len(tries) >= 2)
     assert 7 not in ledger.outcomes
-    assert loop.drain(5) == 0
+    poisoned.clear()
+    assert loop.drain(10) == 0
     assert set(ledger.outcomes) == set(range(50))
     assert ledger.recorded_twice == []
 
@@ -256,7 +256,7 @@ def test_an_adapter_that_does_not_exist_is_an_outcome(provider: Provider, ledger
 def test_a_storage_that_hangs_or_fails_holds_up_no_other_outcome(
     provider: Provider, ledger: Ledger, make_loop: MakeLoop
 ) -> None:
-    loop, back = make_loop(0.6), threading.Event()
+    loop, back = make_loop(1.5), threading.Event()
     failed: list[int] = []
 
     def storing(key: int) -> None:

@@ -13,9 +13,9 @@ from tests.upstream.test_loop import Ledger, MakeLoop, ledger, make_loop, until
 
 __all__ = ["ledger", "make_loop"]
 CALLS = 24
-LEASE_SECONDS = 1.0
-# The kernel asks anew after one second, and after three: the connection is made while nobody is there to use it.
-STANDS_SECONDS = 2.2
+LEASE_SECONDS = 2.0
+# The kernel asks anew after one second, and after three: one of these is while nobody is there to use the connection.
+STANDS_SECONDS = 3.0
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def emptied_each_second(redis_url: str) -> Iterator[None]:
 
 
 def test_a_cap_of_five_is_never_six(berth: Running) -> None:
-    with simulator("--accounts", "10", "--latency", "100ms") as url:
+    with simulator("--accounts", "10", "--latency", "300ms") as url:  # long enough for five to meet
         berth.apply(config("capped", url, 10, {"five": {"credits": 1000, "max_running": 5}}), **credentials(10))
         with berth.client("five") as client:
             ids = submit_all(client, "capped", 80, threads=16)

@@ -27,12 +27,12 @@ def test_a_cancel_that_says_cancelled_comes_before_every_start(berth: Running) -
 def test_what_was_cancelled_does_not_start_after_a_restart_and_others_flow_on(world: World) -> None:
     """A cancel stands in the database: it needs no worker that remembers it."""
     name, backs_off = "cancelled", "cancelled, backs off"
-    running = world.submit(name, 3)
-    wait_for(lambda: world.job(name, running)["state"] == "processing")
-    waiting, other = world.submit(name), world.submit(name)
     retrying = world.submit(backs_off, sim={"fail": 503, "times": 1})
     wait_for(lambda: world.job(backs_off, retrying)["attempts"] == 1 and world.sessions(backs_off) == {"available": 1})
     wait_for(lambda: world.job(backs_off, retrying)["state"] == "pending")
+    running = world.submit(name, 3)
+    wait_for(lambda: world.job(name, running)["state"] == "processing")
+    waiting, other = world.submit(name), world.submit(name)
 
     said = [cancel(world, name, running), cancel(world, name, waiting), cancel(world, backs_off, retrying)]
     assert [job["state"] for job in said] == ["processing", "cancelled", "cancelled"]

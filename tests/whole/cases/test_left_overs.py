@@ -46,10 +46,14 @@ def test_a_payload_or_a_type_that_was_corrupted_fails_its_own_job_with_a_reason(
     """Written past Berth, while the jobs wait behind one that runs."""
     name, other = "corrupted", "unknown adapter"
     first = [world.submit(each, 1.5) for each in (name, other)]
+    wait_for(lambda: len(world.executions(first)) == 2)
+    accept = "UPDATE pool_pool SET accepting = %s WHERE name = ANY (%s)"
+    world.rows(accept, [False, [name, other]])  # else the others might begin, where the machine is slow
     bad, good = world.submit(name), world.submit(name)
     lost = world.submit(other)
     world.rows("UPDATE jobs_job SET payload = %s WHERE id = %s", [json.dumps("no object"), bad])
     world.rows("UPDATE pool_pool SET upstream = upstream || %s WHERE name = %s", ['{"adapter": "gone"}', other])
+    world.rows(accept, [True, [name, other]])
 
     broken, fine = world.ended(name, [bad, good])
     assert (broken["state"], fine["state"]) == ("failed", "completed")

@@ -53,7 +53,8 @@ def test_all_that_was_not_charged_can_be_used_to_the_last_unit(world: World) -> 
     wait_for(lambda: world.berth.pid("worker-upstream") not in {0, killed})
     wait_for(lambda: {state for state, _, _ in world.rows(JOBS, [TENANT])} == {"completed"})
     ((_, count, charged),) = world.rows(JOBS, [TENANT])
-    assert STAYING <= count < STAYING + VANISHING  # a request whose sender is seen to be gone need not be begun
+    # One that was cut off is none; one whose sender is seen to be gone need not be begun.
+    assert STAYING <= count <= STAYING + VANISHING - len(range(0, VANISHING, 3))
     posted, held, available = world.balance(TENANT)
     assert (posted, held, available) == (1_000 - charged / 1_000_000, 0, posted)
     (all_of_it,) = world.submit(TENANT, "as asked", [{"credits": available}])
