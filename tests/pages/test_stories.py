@@ -8,10 +8,11 @@ from django.contrib.admin.models import LogEntry
 from broker_project.control import live_page
 from jobs import transitions
 from jobs.models import JobMove
-from pool.models import Resource
+from pool.models import Pool, Resource
 from tenants import keys
 from tests import factories
 from tests.factories import BUSY, MICRO, SUCCESS, money
+from tests.jobs.test_restoring import restored
 from tests.pages.conftest import Operator
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
@@ -66,6 +67,16 @@ def test_the_live_page_updates_by_itself(operator: Operator) -> None:
     factories.at("processing", job_type)
     operator.page.locator("#berth-pools .s-busy").wait_for(timeout=10_000)
     assert "admin/" in operator.page.url
+
+
+def test_the_live_page_says_that_a_pool_is_closed_since_a_restore(operator: Operator) -> None:
+    factories.at("pending", factories.make_job_type(factories.make_pool(name="video", sessions=3)))
+    restored()
+    until = Pool.objects.get().quarantined_until
+    assert until is not None
+    operator.log_in()
+    operator.sees(f"closed since a restore, until {until:%Y-%m-%d %H:%M:%S} UTC at the earliest")
+    operator.looks("closed_pool")
 
 
 def test_a_dead_letter_runs_again(operator: Operator) -> None:

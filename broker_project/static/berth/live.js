@@ -139,7 +139,12 @@ function draw(pool) {
   const link = element("a", "", pool.name);
   link.href = `${root.dataset.pool}${pool.id}/change/`;
   title.append(link);
-  if (!pool.accepting) title.append(element("small", "berth-refused", " closed: nothing new is assigned"));
+  if (!pool.accepting) title.append(element("small", "berth-refused", " not accepting: nothing new is assigned"));
+  if (pool.quarantined_until) {
+    const until = pool.quarantined_until.slice(0, 19).replace("T", " ");
+    title.append(element("small", "berth-refused", ` closed since a restore, until ${until} UTC at the earliest`));
+    card.classList.add("closed");
+  }
   const figures = element("div", "berth-figures");
   figures.append(
     figure("waiting", whole(pool.depth), jobs("only=waiting"), kept.depth),
