@@ -220,7 +220,7 @@ def _tag(row: Row) -> dict[str, str]:
 
 def _actor(name: str) -> str:
     kind = name.partition(":")[0]
-    return {"tenant": "tenant", "admin": "operator", "operator": "operator"}.get(kind, "berth")
+    return {"tenant": "tenant", "admin": "operator", "shell": "operator", "operator": "operator"}.get(kind, "berth")
 
 
 def _attempt(row: Row) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from django.core.management import CommandError, call_command
 
 from broker_project.config.findings import ConfigRefused
 from jobs.models import JobType
-from pool.models import Pool
+from pool.models import Pool, ResourceMove
+from statemachine.actors import at_the_shell
 from tenants.models import Tenant
 from tests.config.conftest import GONE, Apply, small
 
@@ -182,6 +183,15 @@ def test_the_command_prints_all_and_fails(tmp_path: Path) -> None:
         CommandError, match=r"(?s)not applied, 2 mistakes:.*pools\.video\.window.*job_types\.clip\.price"
     ):
         call_command("apply", str(path))
+
+
+def test_who_applied_a_file_stands_at_what_it_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A1", "sk-1")
+    path = tmp_path / "broker.yaml"
+    for sessions in (2, 1):
+        path.write_text(yaml.safe_dump(small((f"{A1}.sessions", sessions))))
+        call_command("apply", str(path))
+    assert {(move.cause, move.actor) for move in ResourceMove.objects.all()} == {("apply", at_the_shell())}
 
 
 def test_a_wrong_secret_is_not_shown(apply: Apply, settings: Any) -> None:
