@@ -82,7 +82,9 @@ class Jobs(ApiView):
 
 
 class JobDetail(ApiView):
-    """One job. `wait` is honoured by the live process in front; here it is checked and answered at once."""
+    """One job as it stands; with `wait` the answer comes when it has ended, or changed, or the time is over."""
+
+    # The waiting is done by the live process, which asks this view; without it a client is answered at once, and asks again.
 
     scopes = {"GET": READ}
 
