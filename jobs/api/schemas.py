@@ -132,7 +132,7 @@ detail = _operation(
             "wait",
             {"type": "number", "minimum": 0},
             "Seconds; more than 30 are 30. The answer comes as soon as the job has ended or has a version above `after`, and "
-            "when the time is over, with the job as it stands. While 200 requests with one key wait, more are answered at once.",
+            "when the time is over, with the job as it stands. While 200 requests with one key wait, no more do.",
         ),
         _query(
             "after", {"type": "integer", "minimum": 0}, "Wait until the version is higher; absent: until it has ended."
