@@ -16,6 +16,7 @@ from pool.queries import quarantine
 from statemachine.actors import current_actor
 from statemachine.crashpoints import crashpoint
 from statemachine.patience import patient
+from upstream.quantities import counted
 
 MESSAGE = "commits were lost by a restore: it may have been sent before, and nobody can tell"
 PATIENCE_SECONDS = 3_600.0  # beyond the quarantine: so long a pool stays closed for what was asked in vain
@@ -35,8 +36,8 @@ class Opened:
 
     def __str__(self) -> str:
         return (
-            f"{self.may_run} waiting jobs may run, {self.failed} failed with outcome_unknown,"
-            f" {self.under_way} are still being found out"
+            f"{counted(self.may_run, 'waiting job')} may run, {self.failed} failed with outcome_unknown,"
+            f" {counted(self.under_way, 'is', 'are')} still being found out"
         )
 
 

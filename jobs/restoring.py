@@ -26,6 +26,7 @@ from statemachine.crashpoints import crashpoint
 from statemachine.patience import patient
 from statemachine.sql import Row, now, tell
 from upstream.calls import Outcome
+from upstream.quantities import counted
 
 CODE = "restored"
 _LOST = Outcome(
@@ -51,8 +52,9 @@ class Closed:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.pools)} pools closed, {self.doubted} attempts doubted, {self.accepted} asked for at once,"
-            f" {self.suspected} jobs suspected, {self.redrives} redrives ended"
+            f"{counted(len(self.pools), 'pool')} closed, {counted(self.doubted, 'attempt')} doubted,"
+            f" {self.accepted} asked for at once, {counted(self.suspected, 'job')} suspected,"
+            f" {counted(self.redrives, 'redrive')} ended"
         )
 
 

@@ -11,6 +11,8 @@ import yaml
 from django.conf import settings
 
 from broker_project.supervisor import roles
+from jobs.api.files import ROUTE
+from jobs.api.upstream import MOST_BYTES
 
 PROJECT = Path(__file__).resolve().parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
@@ -141,3 +143,12 @@ def essence(command: list[str]) -> list[str]:
 def default_of(text: str) -> str:
     """What `${NAME:-default}` stands for when NAME is not set."""
     return re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", text)
+
+
+def test_the_sample_of_a_proxy_lets_every_body_pass_that_berth_takes() -> None:
+    """What is larger is refused by Berth, in the words of its API, and not by the proxy."""
+    sample = re.search(r"```nginx\n(.*?)```", (PROJECT / "docs" / "deployment.md").read_text(), re.S)
+    assert sample
+    most, files = re.findall(r"client_max_body_size (\d+)m?;", sample[1])
+    assert int(most) * 2**20 > max(settings.DATA_UPLOAD_MAX_MEMORY_SIZE, MOST_BYTES)
+    assert (files, f"location = {ROUTE} {{" in sample[1]) == ("0", True)  # 0: without a bound of the proxy's own

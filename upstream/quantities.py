@@ -76,3 +76,8 @@ def _whole(number: float, text: str, unit: str) -> int:
     if abs(result - number) > 1e-6:
         raise ValueError(f"{text!r} is not a whole number of {unit}")
     return result
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -6,6 +6,7 @@ renames.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from broker_project.backup.programs import NoProgram, find
 from broker_project.backup.taking import LONGEST_ERROR
 
 LONGEST_NAME: Final = 63  # of a database, in bytes
+BEFORE: Final = "_before_"
 MOST_NAMED: Final = 8
 _OTHERS: Final = """
 SELECT DISTINCT COALESCE(NULLIF(application_name, ''), usename) || ' from ' || COALESCE(host(client_addr), 'here')
@@ -124,6 +126,22 @@ def put_back(plan: Plan, progress: archive.Progress, arguments: list[str]) -> st
         raise RestoreRefused(f"{plan.target} is as it was: {str(error).strip()}") from error
 
 
+def drop_earlier(name: str) -> None:
+    """Drops a database that a restore kept beside. Raises RestoreRefused for any other, and for one that is in use."""
+    try:
+        with server.maintaining() as connection:
+            there = [row[0] for row in server.rows(connection, "SELECT datname FROM pg_database ORDER BY datname")]
+            kept = [database for database in there if _is_earlier(database)]
+            if name not in kept:
+                raise RestoreRefused(
+                    f"no restore kept a database {name!r} beside; kept are: {', '.join(kept) or 'none'}"
+                )
+            _check_nobody_is_connected(connection, name)
+            server.rows(connection, sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
+    except psycopg2.Error as error:
+        raise RestoreRefused(str(error).strip()) from error
+
+
 def _check_nobody_is_connected(connection: Any, database: str) -> None:
     if connected := _connected(connection, database):
         raise RestoreRefused(connected)
@@ -140,6 +158,12 @@ def _connected(connection: Any, database: str) -> str:
         " with `manage.py up`, stop that and start its database alone: `manage.py up --only postgres`"
         " (docs/deployment.md: Restore with `manage.py up`)"
     )
+
+
+def _is_earlier(database: str) -> bool:
+    """Whether it has the name that `_swap` gives."""
+    ending = re.search(rf"{BEFORE}\d{{8}}_\d{{6}}$", database)
+    return ending is not None and database == named(server.name(), ending[0])
 
 
 def _exists(connection: Any, database: str) -> bool:
@@ -183,7 +207,7 @@ def _manage(plan: Plan, *arguments: str) -> None:
 
 def _swap(connection: Any, plan: Plan) -> str:
     """Both renames or none. Raises RestoreRefused when somebody has connected meanwhile."""
-    earlier = named(plan.target, f"_before_{datetime.now(UTC):%Y%m%d_%H%M%S}")
+    earlier = named(plan.target, f"{BEFORE}{datetime.now(UTC):%Y%m%d_%H%M%S}")
     rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
     _check_nobody_is_connected(connection, plan.target)
     there = _exists(connection, plan.target)

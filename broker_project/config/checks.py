@@ -60,16 +60,19 @@ def _check_pool(pool: dict[str, Any], place: Place, findings: Findings) -> None:
         if not account["accepting"]:
             findings.later(here.field("refresh"), "is accepted, but this account cannot take jobs yet")
         elif account["credential"] is None and any("account.credential" in source for source in headers):
-            findings.error(
+            findings.lacking(
                 here.field("credential"), "is missing, and the pool's upstream.headers use account.credential"
             )
         if pool["upstream"] and not (upstream["base_url"] or account["base_url"]):
-            findings.error(here.field("base_url"), "is required, here or in the pool's upstream")
+            in_pool = place.field("upstream").field("base_url")
+            findings.lacking(here.field("base_url"), "is required, here or in the pool's upstream", in_pool)
 
 
 def _check_pools_of_type(job_type: dict[str, Any], known: set[str], place: Place, findings: Findings) -> None:
     if bool(job_type["pool"]) == bool(job_type["pools"]):
-        findings.error(place.field("pool"), "is required: one of pool: NAME and pools: [NAME, …]")
+        findings.lacking(
+            place.field("pool"), "is required: one of pool: NAME and pools: [NAME, …]", place.field("pools")
+        )
     for name in pools_of(job_type):
         if name not in known:
             findings.error(place.field("pool" if job_type["pool"] else "pools"), f"there is no pool {name!r}")
@@ -86,9 +89,13 @@ def _check_delivery(
     found_out = all((block.get("submit") or {}).get("idempotent") or block.get("find") for block in blocks)
     submit = (job_type["upstream"] or {}).get("submit") or {}
     if job_type["delivery"] == "at_least_once" and not found_out and not job_type["accept_repeats"]:
-        findings.error(
+        upstream = place.field("upstream")
+        findings.lacking(
             place.field("delivery"),
             "at_least_once needs upstream.submit.idempotent: true, upstream.find, or accept_repeats: true",
+            upstream.field("submit").field("idempotent"),
+            upstream.field("find"),
+            place.field("accept_repeats"),
         )
     timeout_ms, max_runtime_ms = submit.get("timeout"), job_type["max_runtime"]
     if timeout_ms and max_runtime_ms and timeout_ms > max_runtime_ms:

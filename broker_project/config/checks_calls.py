@@ -14,6 +14,8 @@ from upstream.spec import SpecError, compile_submit
 from upstream.ways import ways
 
 Lack = tuple[str, str, str]  # block, field ("" for all of it), why
+# Where else what is lacking may stand: another block that says it, or all of the request that would send it.
+_ELSEWHERE: Final = {"find.success": "poll.success", "callback.success": "poll.success", "submit.idempotent": "submit"}
 
 _COMPILED: Final[dict[str, Callable[[Mapping[str, Any]], object]]] = {
     "submit": compile_submit,
@@ -35,8 +37,8 @@ def check_calls(
         declared = merged(pool, job_type["upstream"])
         lacks = list(_lacks(declared))
         for block, field, why in lacks:
-            here = place.field(block)
-            findings.error(here.field(field) if field else here, why)
+            name = f"{block}.{field}" if field else block
+            findings.lacking(_at(place, name), why, _at(place, _ELSEWHERE.get(name, name)))
         if lacks:
             return
         if declared["mode"] == "callback" and not (declared.get("poll") or declared.get("find")):
@@ -75,6 +77,12 @@ def check_balances(pools: Mapping[str, Any], findings: Findings) -> None:
             own = error.field.startswith("headers.")
             hint = "; balance.headers may name the header too, with another expression or null" if own else ""
             findings.error(where.field("upstream") if own else where, f"{error}{hint}")
+
+
+def _at(place: Place, name: str) -> Place:
+    for part in name.split("."):
+        place = place.field(part)
+    return place
 
 
 def _lacks(declared: Mapping[str, Any]) -> Iterator[Lack]:

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 from broker_project.config.findings import Findings, Place
 from upstream.adapters import UnknownAdapterError, adapter
-from upstream.expressions import compile_expression, compile_path
+from upstream.expressions import ExpressionError, compile_expression, compile_path
 from upstream.presets import names as preset_names
 from upstream.quantities import duration_ms, rate, size_bytes
 from upstream.spec import SpecError, sending
@@ -18,6 +19,9 @@ Kind = Callable[[Any, Place, Findings], Any]
 DAY_MS: Final = 86_400_000
 LONGEST_MS: Final = 366 * DAY_MS
 LONGEST_NAME: Final = 100
+A_TEXT: Final = "is an expression, in which a text needs quotes of its own, within those of the file: \"'/run'\""
+_PLAIN = re.compile(r"[\w\s./:?&=%@~$,;{}-]*[\s/:-][\w\s./:?&=%@~$,;{}-]*")
+_OPERATOR = re.compile(r"==|&&|\s[?:/%-]\s")
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,10 @@ def expression(names: frozenset[str], in_path: bool = False) -> Kind:
     """CEL over `names`, kept as text."""
 
     def read(value: Any) -> str:
-        (compile_path if in_path else compile_expression)(value, names)
+        try:
+            (compile_path if in_path else compile_expression)(value, names)
+        except ExpressionError as error:
+            raise ValueError(_in_other_words(value, names, str(error))) from None
         return str(value)
 
     return value_of(read)
@@ -167,10 +174,17 @@ def header_over(names: frozenset[str]) -> Kind:
             # The same check that a call makes, so that what is accepted here can be sent.
             sending("call", {"path": "'/'"}, {name: value}, names, method="GET")
         except SpecError as error:
-            findings.error(place, str(error).removeprefix(f"headers.{name}: "))
+            findings.error(place, _in_other_words(value, names, str(error).removeprefix(f"headers.{name}: ")))
         return value if isinstance(value, str) else None
 
     return read
+
+
+def _in_other_words(value: Any, names: frozenset[str], problem: str) -> str:
+    """What is wrong with an expression; of a text that lacks its quotes it is not where the grammar stumbles over it."""
+    if not isinstance(value, str) or not _PLAIN.fullmatch(value) or _OPERATOR.search(value):
+        return problem
+    return problem if re.split(r"\W", value, maxsplit=1)[0] in names else A_TEXT
 
 
 def anything(value: Any, _place: Place, _findings: Findings) -> Any:

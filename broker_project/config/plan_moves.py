@@ -6,6 +6,7 @@ from django.db.models import Count
 
 from broker_project.config.plan import Change, Plan
 from jobs.models import Attempt
+from upstream.quantities import counted
 
 MADE_OF: Final = (
     "preset",
@@ -49,5 +50,6 @@ def _tell(change: Change, what: str, **whose: Any) -> None:
     under_way = Attempt.objects.filter(ended_at=None, called_at__isnull=False, **whose).aggregate(n=Count("pk"))["n"]
     if under_way:
         change.lines.append(
-            f"warning: {under_way} attempts are under way; {what}. Let them end first, or know what you do"
+            f"warning: {counted(under_way, 'attempt is', 'attempts are')} under way; {what}. Let them end first,"
+            " or know what you do"
         )

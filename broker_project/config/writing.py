@@ -14,16 +14,15 @@ from jobs import reclosing
 from jobs.models import JobType
 from pool import health, transitions
 from pool.models import Pool, Resource, UpstreamAccount
+from statemachine.actors import current_actor
 from statemachine.crashpoints import crashpoint
 from statemachine.sql import fetch
 from tenants.models import Tenant
 
-ACTOR = "apply"
-
 
 def write(plan: Plan) -> None:
     """Locks sessions by id, then pools, then suspicions of a restore, then balances: the order that every verb keeps."""
-    fetch("SELECT set_config('berth.cause', 'apply', true), set_config('berth.actor', %s, true)", [ACTOR])
+    fetch("SELECT set_config('berth.cause', 'apply', true), set_config('berth.actor', %s, true)", [current_actor()])
     _create_pools(plan.of("pool", "create"))
     crashpoint("apply.pools_made")
     _write_accounts(plan)

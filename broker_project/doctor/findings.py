@@ -57,8 +57,3 @@ def some(names: list[str], most: int = 5) -> str:
 def all_of(sentences: list[str]) -> str:
     """What to do about several causes, each said once, in their order."""
     return "; ".join(dict.fromkeys(sentences))
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """`1 job`, `2 jobs`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -7,9 +7,10 @@ from django.conf import settings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from broker_project.doctor.findings import Finding, counted, error, ok, some, warning
+from broker_project.doctor.findings import Finding, error, ok, some, warning
 from broker_project.doctor.of_processes import EXPECTED, is_role
 from jobs.queries import server
+from upstream.quantities import counted
 
 ANSWER_SECONDS = 3
 OLDEST_VERSION = 15

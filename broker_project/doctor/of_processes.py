@@ -2,10 +2,11 @@
 
 from django.conf import settings
 
-from broker_project.doctor.findings import Finding, counted, error, ok, some, warning
+from broker_project.doctor.findings import Finding, error, ok, some, warning
 from broker_project.supervisor.readiness import answers_ok
 from broker_project.supervisor.roles import WORKERS
 from jobs.queries import health, server
+from upstream.quantities import counted
 
 LASTING = ("web", "beat", *(f"worker:{queue}" for queue, _ in WORKERS.values()))  # connected as long as they live
 EXPECTED = (*LASTING, "live")  # which is connected while somebody waits

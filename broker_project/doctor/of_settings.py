@@ -11,13 +11,14 @@ from django.db.models.functions import Now
 from django.http.request import validate_host
 
 from broker_project import public_address
-from broker_project.doctor.findings import Finding, counted, error, ok, some, warning
+from broker_project.doctor.findings import Finding, error, ok, some, warning
 from broker_project.installation_keys import DEVELOPMENT
 from jobs.models import JobType
 from pool.models import UpstreamAccount
 from pool.secrets import SecretUnreadable
 from tenants.models import ApiKey
 from upstream.declared import merged
+from upstream.quantities import counted
 
 LOCAL = {"127.0.0.1", "localhost", "[::1]", "testserver"}
 SHORTEST_SECRET_KEY = 32
@@ -78,7 +79,7 @@ def field_keys() -> Finding:
             f"the credentials of {counted(len(closed), 'account')} do not open: {some(closed)}",
             "add the key they were sealed with to FIELD_KEYS, or apply the configuration file again",
         )
-    return ok(f"all {counted(len(accounts), 'credential')} open")
+    return ok(counted(len(accounts), "credential opens", "credentials open"))
 
 
 def key_peppers() -> Finding:
@@ -90,7 +91,7 @@ def key_peppers() -> Finding:
             f"{counted(len(refused), 'live API key')} of another pepper: {some(refused)}",
             "add the pepper they were made with to KEY_PEPPERS, or issue new keys",
         )
-    return ok(f"all {counted(alive.count(), 'live API key')} can be verified")
+    return ok(f"{counted(alive.count(), 'live API key')} can be verified")
 
 
 def times() -> Finding:

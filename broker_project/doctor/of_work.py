@@ -1,6 +1,6 @@
 """The work itself: pools that serve nobody, jobs no account pays for, missing adapters, dead letters, unknown outcomes."""
 
-from broker_project.doctor.findings import Finding, all_of, counted, error, ok, some, warning
+from broker_project.doctor.findings import Finding, all_of, error, ok, some, warning
 from broker_project.trial.wording import OF_THE_MAPPING
 from credits.pricing import short_text
 from jobs import affording, balances
@@ -11,6 +11,7 @@ from jobs.queries.balances import standing
 from statemachine.sql import Row
 from upstream.adapters import adapter
 from upstream.declared import merged
+from upstream.quantities import counted
 
 UNKNOWN_SECONDS = 60.0  # beyond max_runtime
 ASKED_IN_VAIN = 3  # askings in a row, from which on it is told
@@ -59,7 +60,7 @@ def closed_pools() -> Finding:
         return ok("no pool is closed since a restore")
     named = [
         f"{row['name']} until {row['quarantined_until']:%Y-%m-%d %H:%M} UTC"
-        + (f" ({row['undecided']:,} jobs to be found out)" if row["undecided"] else "")
+        + (f" ({counted(row['undecided'], 'job')} to be found out)" if row["undecided"] else "")
         for row in rows
     ]
     return warning(

@@ -1,5 +1,6 @@
 """What a person sees once everything runs: where to look, and the login."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,7 +11,10 @@ from rich.markup import escape
 from broker_project.supervisor.run_file import RunFile
 
 
-def announce(console: Console, run: RunFile, home: Path, wanted_port: int, seconds: float) -> None:
+def announce(
+    console: Console, run: RunFile, home: Path, wanted_port: int, seconds: float, *, only: Sequence[str] = ()
+) -> None:
+    """`only`: the processes that run, where those are not all that Berth is made of."""
     login = f"login admin, password {run.admin['password']}"
     rows = []
     if run.web_url:
@@ -24,7 +28,9 @@ def announce(console: Console, run: RunFile, home: Path, wanted_port: int, secon
         servers = (("Postgres", run.database_url), ("Redis", run.redis_url))
         rows += [(name, _without_password(url), "password in run.json") for name, url in servers if url]
     rows.append(("Home", str(home), "data, logs/, secrets.json, and run.json with all addresses"))
-    lines = [f"[bold]Berth runs[/bold] after {seconds:.1f} s; Ctrl-C stops it."]
+    what = f"Only {escape(', '.join(only))} {'runs' if len(only) == 1 else 'run'}" if only else "Berth runs"
+    it = "them" if len(only) > 1 else "it"
+    lines = [f"[bold]{what}[/bold] after {seconds:.1f} s; Ctrl-C stops {it}."]
     # Not as a table of rich: where nobody tells it a width it would cut an address short.
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     lines += [escape(f"{name:<{widths[0]}}  {where:<{widths[1]}}  {words}") for name, where, words in rows]

@@ -85,7 +85,8 @@ class Launch:
         )
         self._publish()
         seconds = time.monotonic() - self.watch.begun
-        announce(self.watch.console, self.run_file, self.home, self.options.port, seconds)
+        running = list(self.watch.table.entries) if only != ALL_ROLES else []
+        announce(self.watch.console, self.run_file, self.home, self.options.port, seconds, only=running)
 
     def _places(self) -> dict[str, str]:
         """Where web, live and Flower are: here, or where the operator says that they run."""

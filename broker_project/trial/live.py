@@ -34,12 +34,16 @@ COMPILED: Final[dict[str, Callable[[Mapping[str, Any]], object]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that was tried, or `wait`. `problem` is empty when it went as it should."""
+    """One thing that was tried, or `wait`. `problem` is empty when it went as it should.
+
+    `broken`: the status of an answer, or why there was none, where the upstream itself failed and nothing of ours did.
+    """
 
     name: str
     found: str
     asked: str = ""  # the request line, and what came
     problem: str = ""
+    broken: str = ""
 
 
 def compiled(upstream: Mapping[str, Any]) -> Step:
@@ -116,11 +120,12 @@ class Trial:
 
     async def _asked(self, action: Action, call: Call) -> tuple[Outcome, Step]:
         outcome = await ask(self._adapter, action, call)
-        line = "not sent" if isinstance(self._adapter, WatchedAdapter) else "by an adapter of its own"
+        line, broken = "not sent" if isinstance(self._adapter, WatchedAdapter) else "by an adapter of its own", ""
         if isinstance(self._adapter, WatchedAdapter) and self._adapter.seen:
             exchange = self._adapter.seen.pop()
             line = f"{redacted(exchange.line, call, LONGEST_LINE)} -> {exchange.came}"
-        return outcome, Step(action, redacted(in_words(outcome), call, LONGEST_LINE), line)
+            broken = exchange.came if exchange.came == "cut" or exchange.came.startswith("5") else ""
+        return outcome, Step(action, redacted(in_words(outcome), call, LONGEST_LINE), line, broken=broken)
 
 
 def _problem_of_nothing(outcome: Outcome, expected: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ import json
 from typing import Final
 
 from upstream.calls import Outcome
+from upstream.quantities import counted
 
 RUNNING: Final = "running"  # the word for a verdict that is none yet
 
@@ -49,5 +50,4 @@ def in_words(outcome: Outcome) -> str:
 
 
 def _files(outcome: Outcome) -> str:
-    number = len(outcome.files or {})
-    return f"a result behind {number} link{'' if number == 1 else 's'}, not fetched here"
+    return f"a result behind {counted(len(outcome.files or {}), 'link')}, not fetched here"

@@ -46,13 +46,16 @@ class JobError(s.Serializer[Any]):
     code = s.CharField(help_text="upstream_refused: it refused the account that the job ran with; what it said of that "
                        "account is not shown.")  # fmt: skip
     message = s.CharField(allow_blank=True)
-    retryable = s.BooleanField()
+    retryable = s.BooleanField(help_text="true: its tries are used up, and another would do no harm; POST …/replay begins "
+                               "one. false: it would fail again, or might do the work twice.")  # fmt: skip
 
 
 class Queue(s.Serializer[Any]):
     position = s.IntegerField(help_text="Advisory: others may be put before it.")
     ahead = s.IntegerField()
-    eta_seconds = s.FloatField(allow_null=True)
+    eta_seconds = s.FloatField(
+        allow_null=True, help_text="Seconds until it starts. null: not estimated, as always now."
+    )
 
 
 class Credits(s.Serializer[Any]):
@@ -65,8 +68,8 @@ class Urls(s.Serializer[Any]):
     self = s.CharField()
     cancel = s.CharField()
     result = s.CharField()
-    events = s.CharField(allow_null=True)
-    ledger = s.CharField(allow_null=True)
+    events = s.CharField(allow_null=True, help_text="null: there is no such address, as always now.")
+    ledger = s.CharField(allow_null=True, help_text="null: there is no such address, as always now.")
 
 
 class JobDocument(s.Serializer[Any]):
@@ -79,13 +82,16 @@ class JobDocument(s.Serializer[Any]):
     waiting_for = s.ChoiceField(
         choices=["run_at", "back_off", "pool", "upstream_credits", "turn", "session"], allow_null=True,
         help_text="pool: it is closed since a restore, until when says closed_until of GET /v1/pools.")  # fmt: skip
-    queue = Queue(allow_null=True)
-    progress = s.FloatField(allow_null=True, min_value=0, max_value=1)
+    queue = Queue(
+        allow_null=True,
+        help_text="null: it has no turn (see waiting_for), 1,000 or more are ahead, or this is not of GET /v1/jobs/{job}.",
+    )
+    progress = s.FloatField(allow_null=True, min_value=0, max_value=1, help_text="null: its upstream has told none.")
     result = AnyJson(
         help_text="null until completed. Up to 64 kB (4 kB in lists); larger ones at result_url; of "
         "one that is a file {file, url, content_type, size, sha256}."
     )
-    result_url = s.CharField(allow_null=True)
+    result_url = s.CharField(allow_null=True, help_text="null until completed.")
     error = JobError(allow_null=True)
     credits = Credits()
     attempts = s.IntegerField(help_text="Tries that count against max_attempts, in this run, the one under way included: "
@@ -94,7 +100,7 @@ class JobDocument(s.Serializer[Any]):
     assigned_at = s.DateTimeField(allow_null=True, help_text="When the last try was given a session.")
     started_at = s.DateTimeField(allow_null=True, help_text="When the upstream was first called in this run: of its first "
                                  "try. After a retry it is before assigned_at.")  # fmt: skip
-    finished_at = s.DateTimeField(allow_null=True)
+    finished_at = s.DateTimeField(allow_null=True, help_text="null until it has ended.")
     metadata = JsonObject()
     urls = Urls()
     version = s.IntegerField()
@@ -228,7 +234,7 @@ class PoolDocument(s.Serializer[Any]):
     running = s.IntegerField()
     lag_seconds = s.FloatField(help_text="Age of the oldest job whose turn it is.")
     sessions = s.DictField(child=s.IntegerField(), help_text="Total, and by state.")
-    estimated_wait_seconds = s.FloatField(allow_null=True)
+    estimated_wait_seconds = s.FloatField(allow_null=True, help_text="null: not estimated, as always now.")
 
 
 class PoolList(s.Serializer[Any]):

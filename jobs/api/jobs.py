@@ -82,7 +82,9 @@ class Jobs(ApiView):
 
 
 class JobDetail(ApiView):
-    """One job. `wait` is honoured by the live process in front; here it is checked and answered at once."""
+    """One job as it stands; with `wait` the answer comes when it has ended, or changed, or the time is over."""
+
+    # The waiting is done by the live process, which asks this view; without it a client is answered at once, and asks again.
 
     scopes = {"GET": READ}
 
@@ -220,7 +222,7 @@ def _tag(row: Row) -> dict[str, str]:
 
 def _actor(name: str) -> str:
     kind = name.partition(":")[0]
-    return {"tenant": "tenant", "admin": "operator", "operator": "operator"}.get(kind, "berth")
+    return {"tenant": "tenant", "admin": "operator", "shell": "operator", "operator": "operator"}.get(kind, "berth")
 
 
 def _attempt(row: Row) -> dict[str, Any]:

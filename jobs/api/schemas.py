@@ -11,21 +11,24 @@ from jobs.api import documents as d
 from jobs.api import pages
 
 PROBLEM = "application/problem+json"
+# By status, the codes of which a call lists those that it can answer.
 _PROBLEMS = {
-    400: "malformed, idempotency-key-missing, idempotency-key-invalid",
-    401: "unauthenticated",
-    402: "insufficient-credits",
-    403: "forbidden-scope",
-    404: "not-found",
-    409: "request-in-progress, job-failed, not-replayable, file-in-use",
-    410: "gone",
-    412: "version-changed",
-    413: "payload-too-large",
-    422: "validation, idempotency-key-reused, price-exceeds-max",
-    429: "quota-exceeded",
-    500: "internal",
-    503: "temporary-reduced-capacity",
+    400: ("malformed", "idempotency-key-missing", "idempotency-key-invalid"),
+    401: ("unauthenticated",),
+    402: ("insufficient-credits",),
+    403: ("forbidden-scope",),
+    404: ("not-found",),
+    409: ("request-in-progress", "job-failed", "not-replayable", "file-in-use"),
+    410: ("gone",),
+    412: ("version-changed",),
+    413: ("payload-too-large",),
+    422: ("validation", "idempotency-key-reused", "price-exceeds-max"),
+    429: ("quota-exceeded",),
+    500: ("internal",),
+    503: ("temporary-reduced-capacity",),
 }
+_OF_ALL = ("internal", "temporary-reduced-capacity")
+_OF_TENANTS = ("unauthenticated", "forbidden-scope", "validation")
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -49,14 +52,16 @@ def _query(name: str, kind: Any, description: str, **more: Any) -> OpenApiParame
 def _operation(
     summary: str,
     answers: dict[Any, Any],
-    problems: tuple[int, ...] = (),
+    problems: tuple[str, ...] = (),
     parameters: tuple[OpenApiParameter, ...] = (),
     body: Any = None,
     **more: Any,
 ) -> Callable[[Any], Any]:
     responses: dict[Any, Any] = dict(answers)
-    for status in sorted({401, 403, 422, 500, 503, *problems}):
-        responses[(status, PROBLEM)] = OpenApiResponse(d.Problem, description=_PROBLEMS[status])
+    listed = {*_OF_ALL, *problems, *(() if more.get("auth") == [] else _OF_TENANTS)}
+    for status, codes in _PROBLEMS.items():
+        if told := [code for code in codes if code in listed]:
+            responses[(status, PROBLEM)] = OpenApiResponse(d.Problem, description=", ".join(told))
     return extend_schema(
         summary=summary, request=body, responses=responses, parameters=[_REQUEST_ID, *parameters], tags=["v1"], **more
     )
@@ -73,7 +78,8 @@ _TAG = _header("ETag", "The job's version.", "200", "202")
 _JOB = OpenApiParameter("job", str, "path", description="The job's id.")
 _KEY_SENT = _header(
     "Idempotency-Key",
-    "16 to 128 characters of [A-Za-z0-9_.:-], bare or quoted. Absent: one is made and returned in this header.",
+    "16 to 128 characters of [A-Za-z0-9_.:-], bare or quoted. Absent: one is made and returned in this header. Kept as long as "
+    "its job, which is not deleted: the same key with the same body gives that job, however late; with another body 422.",
     request=True,
 )
 _KEY_BACK = _header("Idempotency-Key", "The key of this submit.", "202")
@@ -89,7 +95,10 @@ submit = _operation(
         202: _says(d.JobDocument, "Accepted: priced, held and queued."),
         200: _says(_JOB_OR_QUOTE, "The key's job has ended already; with validate_only: the price."),
     },
-    (400, 402, 409, 413, 429),
+    (
+        *("malformed", "idempotency-key-missing", "idempotency-key-invalid", "insufficient-credits", "request-in-progress"),
+        *("payload-too-large", "idempotency-key-reused", "price-exceeds-max", "quota-exceeded"),
+    ),
     (
         _query("validate_only", bool, "Only check and price, and say if it would be accepted now; nothing is stored."),
         _KEY_SENT, _KEY_BACK, _REPLAYED, _LOCATION, _RETRY_OR_LATER, _TAG,
@@ -100,7 +109,7 @@ submit = _operation(
 listing = _operation(
     "List jobs, newest first",
     {200: d.JobPage},
-    (400,),
+    ("malformed",),
     (
         _query("state", str, "Only jobs in this state.", enum=d.STATES),
         _query("type", str, "Only jobs of this type."),
@@ -116,13 +125,14 @@ listing = _operation(
 detail = _operation(
     "Ask for a job",
     {200: d.JobDocument, 304: _says(None, "The version is still the one in If-None-Match.")},
-    (404,),
+    ("not-found",),
     (
         _JOB,
         _query(
             "wait",
             {"type": "number", "minimum": 0},
-            "Answer when it changed, at the latest after so many seconds (30).",
+            "Seconds; more than 30 are 30. The answer comes as soon as the job has ended or has a version above `after`, and "
+            "when the time is over, with the job as it stands. While 200 requests with one key wait, no more do.",
         ),
         _query(
             "after", {"type": "integer", "minimum": 0}, "Wait until the version is higher; absent: until it has ended."
@@ -140,7 +150,7 @@ result = _operation(
         (200, "*/*"): _says(OpenApiTypes.BINARY, "A result that is a file, as its own type."),
         202: _says(d.JobDocument, "Not finished yet."),
     },
-    (404, 409, 410),
+    ("not-found", "job-failed", "gone"),
     (_JOB, _RETRY, _TAG),
     operation_id="get_job_result",
 )
@@ -150,14 +160,14 @@ cancel = _operation(
         200: _says(d.JobDocument, "Cancelled now, or it had ended already."),
         202: _says(d.JobDocument, "Asked for: the upstream was called already, its end decides."),
     },
-    (404,),
+    ("not-found",),
     (_JOB, _RETRY, _TAG),
     operation_id="cancel_job",
 )
 callback = _operation(
     "News of an attempt, told by its upstream",
     {204: OpenApiResponse(description="Taken; told twice it changes nothing.")},
-    (404,),
+    ("malformed", "not-found"),
     (
         OpenApiParameter("attempt", str, "path", description="The dispatch key that the attempt was sent with."),
         OpenApiParameter("token", str, "path", description="Of the address that the attempt was sent with."),
@@ -166,11 +176,11 @@ callback = _operation(
     auth=[],
     operation_id="upstream_callback",
 )
-moves = _operation("History of a job", {200: d.Moves}, (404,), (_JOB,), operation_id="list_job_moves")
+moves = _operation("History of a job", {200: d.Moves}, ("not-found",), (_JOB,), operation_id="list_job_moves")
 replay = _operation(
     "Run a failed or cancelled job again",
     {202: _says(d.JobDocument, "A new run has begun: held anew, queued; history and attempt numbers go on.")},
-    (400, 402, 404, 409, 412, 429),
+    ("malformed", "insufficient-credits", "not-found", "not-replayable", "version-changed", "quota-exceeded"),
     (
         _JOB,
         _header("If-Match", "An ETag: run it again only while it is still so.", request=True),
@@ -179,7 +189,7 @@ replay = _operation(
     ),
     operation_id="replay_job",
 )
-attempts = _operation("Tries of a job", {200: d.Attempts}, (404,), (_JOB,), operation_id="list_job_attempts")
+attempts = _operation("Tries of a job", {200: d.Attempts}, ("not-found",), (_JOB,), operation_id="list_job_attempts")
 _FILE = OpenApiParameter("file", str, "path", description="The file's id.")
 _BYTES = {
     (200, "application/octet-stream"): OpenApiResponse(
@@ -189,7 +199,7 @@ _BYTES = {
 send_file = _operation(
     "Send a file",
     {201: _says(d.FileDocument, 'Stored. A payload refers to it as {"file": id}.')},
-    (400, 413, 429),
+    ("malformed", "payload-too-large", "quota-exceeded"),
     (
         _query("name", str, "What it is called; of a form, else the name that stands there."),
         _header("Location", "Where the file is.", "201"),
@@ -203,7 +213,7 @@ send_file = _operation(
 list_files = _operation(
     "List files, newest first, and what they take",
     {200: d.FilePage},
-    (400,),
+    ("malformed",),
     (
         _query("kind", str, "Only files of this kind.", enum=d.KINDS),
         _query(
@@ -214,16 +224,22 @@ list_files = _operation(
     ),
     operation_id="list_files",
 )
-get_file = _operation("What is known of a file", {200: d.FileDocument}, (404, 410), (_FILE,), operation_id="get_file")
+get_file = _operation(
+    "What is known of a file", {200: d.FileDocument}, ("not-found", "gone"), (_FILE,), operation_id="get_file"
+)
 get_file_content = _operation(
     "Fetch a file",
     _BYTES,
-    (404, 410),
+    ("not-found", "gone"),
     (_FILE, _query("token", str, "Stands for a key in the addresses that upstreams are given.")),
     operation_id="get_file_content",
 )
 delete_file = _operation(
-    "Delete a file", {204: _says(None, "Deleted.")}, (404, 409, 410), (_FILE,), operation_id="delete_file"
+    "Delete a file",
+    {204: _says(None, "Deleted.")},
+    ("not-found", "file-in-use", "gone"),
+    (_FILE,),
+    operation_id="delete_file",
 )
 balance = _operation("Credits of the tenant", {200: d.BalanceDocument}, operation_id="get_balance")
 job_types = _operation("What may be submitted", {200: d.JobTypeList}, operation_id="list_job_types")

@@ -1,12 +1,16 @@
 """A tenant's program: a client with a key, and tenants to be one."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.http import HttpResponse
 from django.test import Client
+from django.urls import Resolver404, resolve
 
 from jobs.api import account, metrics, restored
 from jobs.models import JobType
@@ -62,7 +66,25 @@ def assert_problem(response: HttpResponse, status: int, code: str) -> Any:
     assert problem["type"].endswith(f"/problems/{code}")
     assert problem["title"]
     assert problem["request_id"] == response["X-Request-Id"]
+    _assert_listed(response, status, code)
     return problem
+
+
+def _assert_listed(response: HttpResponse, status: int, code: str) -> None:
+    """The OpenAPI document says that this call may answer so."""
+    asked = response.request  # type: ignore[attr-defined]
+    try:
+        address = re.sub(r"<\w+:(\w+)>", r"{\1}", f"/{resolve(asked['PATH_INFO']).route}")
+    except Resolver404:
+        return
+    operation = openapi()["paths"].get(address, {}).get(asked["REQUEST_METHOD"].lower())
+    if operation is not None:
+        assert code in operation["responses"][str(status)]["description"].split(", "), (address, code)
+
+
+@cache
+def openapi() -> Any:
+    return json.loads((settings.BASE_DIR / "docs" / "openapi.json").read_text())
 
 
 def pointers(problem: Any) -> list[str]:

@@ -1,6 +1,7 @@
 """API keys: made once, checked before the database is asked, revoked within a second."""
 
 import io
+import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from statemachine.actors import at_the_shell
 from tenants import keys
 from tenants.models import ApiKey
 from tests import factories
@@ -93,13 +95,15 @@ def test_a_key_does_what_its_scopes_say(caller_of: Callable[..., Caller]) -> Non
     assert_problem(reader.post("/v1/jobs", {}), 403, "forbidden-scope")
 
 
-def test_the_command_prints_the_key_alone_on_the_last_line() -> None:
+def test_the_command_prints_the_key_alone_on_the_last_line(caplog: pytest.LogCaptureFixture) -> None:
     tenant, out = factories.make_tenant(), io.StringIO()
+    caplog.set_level(logging.INFO, "tenants.keys")
     call_command("issue_key", tenant.name, name="ci", scopes="jobs:read,jobs:write", stdout=out)
     key = out.getvalue().splitlines()[-1]
     found = keys.verify(key)
     assert found is not None
     assert (found.tenant, found.scopes, found.name) == (tenant, ["jobs:read", "jobs:write"], "ci")
+    assert [vars(record)["actor"] for record in caplog.records] == [at_the_shell()]
 
 
 def test_the_command_refuses_what_does_not_exist() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from jobs import transitions
 from pool import transitions as sessions
+from statemachine.actors import acting_as
 from tests import db, factories
 from tests.api.conftest import Caller, assert_problem, body_of, pointers
 from tests.factories import SUCCESS, dispatch, learn
@@ -138,6 +139,17 @@ def test_the_history_tells_each_move(caller: Caller) -> None:
         (None, "pending"), ("pending", "assigned"), ("assigned", "processing"), ("processing", "completed"),
     ]  # fmt: skip
     assert {move["actor"] for move in moves} <= {"tenant", "operator", "berth"}
+
+
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [("admin:root", "operator"), ("shell:root", "operator"), ("shell", "operator"), ("redrive:1", "berth")],
+)
+def test_an_operator_is_one_whether_at_a_page_or_at_the_shell(caller: Caller, who: str, told: str) -> None:
+    job = factories.at("failed", tenant=caller.tenant)
+    with acting_as(who):
+        transitions.replay(job.pk)
+    assert body_of(caller.get(f"/v1/jobs/{job.pk}/moves"))["data"][-1]["actor"] == told
 
 
 def test_the_tries_show_nothing_of_the_upstream(caller: Caller) -> None:

@@ -30,7 +30,7 @@ def test_a_healthy_database_is_ticked_rule_by_rule(capsys: pytest.CaptureFixture
 def test_a_breach_is_named_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     job = at("completed")
     execute("UPDATE jobs_job SET charged = charged + 1")
-    with pytest.raises(CommandError, match="1 breaches of 1 rules"):
+    with pytest.raises(CommandError, match="1 breach of 1 rule"):
         call_command("audit")
     said = capsys.readouterr().out
     assert f"    job {job.id}: captured 3000000, expected captured 3000001" in said

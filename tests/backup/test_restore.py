@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -17,7 +18,9 @@ from broker_project.backup import archive, manifest, putting_back, server
 from broker_project.management.moments import past_moment
 from jobs import redrives
 from jobs.dead_letters import Filter
+from jobs.models import JobMove
 from pool.models import Restoration
+from statemachine.actors import at_the_shell
 from statemachine.patience import patient
 from tests import factories
 from tests.backup.test_archive import quiet
@@ -217,8 +220,34 @@ def test_it_takes_the_place_of_what_was_there_marked_as_restored(backup: Path, r
     with server.connected(NAME) as connection:
         rows = server.rows(connection, "SELECT went_back_to, actor FROM pool_restoration")
     assert [(moment.isoformat()[:19], actor) for moment, actor in rows] == [
-        (archive.read_manifest(backup)["taken_at"][:19], "operator:restored")
+        (archive.read_manifest(backup)["taken_at"][:19], at_the_shell())
     ]
+
+
+def test_what_is_to_be_done_next_is_what_the_manual_says_in_its_order(backup: Path, restore: Restore) -> None:
+    manual = (settings.BASE_DIR / "docs" / "deployment.md").read_text()
+    done = manual[: manual.index("\n### Restore with")].partition("4. **Do it**")[2]
+    titles = re.findall(r"^\d+\. \*\*([^*]+)\*\*", done, re.M)
+    assert titles[:3] == ["Put the files back", "Apply the configuration", "Start Berth"]
+    execute("CREATE DATABASE {}", NAME)
+    assert re.findall(r"^  \d+\. ([^:]+):", restore(backup), re.M) == titles
+
+
+def test_the_database_of_before_is_dropped_by_its_name_and_no_other_is(backup: Path, restore: Restore) -> None:
+    for name in (NAME, f"{NAME}_before_summer"):
+        execute("CREATE DATABASE {}", name)
+    restore(backup)
+    (kept,) = databases() - {NAME, f"{NAME}_before_summer"}
+    for other_name in (NAME, f"{NAME}_before_summer", "postgres"):
+        with pytest.raises(CommandError, match=f"no restore kept a database '{other_name}' beside; kept are: {kept}$"):
+            call_command("restore", drop=other_name)
+    with (
+        closing(psycopg2.connect(server.url_of(kept), application_name="berth web 4711")),
+        pytest.raises(CommandError, match="berth web 4711"),
+    ):
+        call_command("restore", drop=kept)
+    call_command("restore", drop=kept, stdout=io.StringIO())
+    assert databases() == {NAME, f"{NAME}_before_summer"}
 
 
 @pytest.mark.parametrize("name", ["ü" * 31 + "x", "b" * 63, "short"])
@@ -235,7 +264,7 @@ def test_no_name_beside_is_cut_by_the_server_where_it_differs(name: str, monkeyp
 def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
     pool = factories.make_job_type().pool
     factories.submit(factories.make_tenant(), pool.job_types.get())
-    assert "1 waiting or running jobs" in said("restored")
+    assert "1 waiting or running job may" in said("restored")
     assert f"pool {pool.name}: closed until" in said("restored", status=True)
     with pytest.raises(CommandError, match="--reason"):
         call_command("restored", open=pool.name)
@@ -248,6 +277,8 @@ def test_the_command_closes_pools_says_so_and_opens_them_for_a_reason() -> None:
     with pytest.raises(CommandError, match="no pool 'nobody'"):
         call_command("restored", open="nobody", reason="why")
     opened = said("restored", open=pool.name, reason="their page shows no run")
+    assert JobMove.objects.latest("id").actor == at_the_shell()
+    assert f"pool {pool.name} is opened early by {at_the_shell()}: " in opened
     assert "0 waiting jobs may run, 1 failed with outcome_unknown, 0 are still being found out" in opened
     assert opened.endswith("\nevery pool is open\n")
     with pytest.raises(CommandError, match="is open"):
@@ -276,7 +307,7 @@ def test_no_pool_of_an_installation_that_runs_is_closed_unasked() -> None:
     factories.make_job_type()
     running = psycopg2.connect(server.url_of(server.name()), application_name="berth worker:assign 4711")
     with closing(running):
-        with pytest.raises(CommandError, match=r"1 worker:assign of Berth are connected.*--while-running"):
+        with pytest.raises(CommandError, match=r"are connected to this database \(1 worker:assign\).*--while-running"):
             call_command("restored")
         assert not Restoration.objects.exists()
         assert "closed until" in said("restored", while_running=True)

@@ -8,8 +8,10 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from broker_project.config.findings import ConfigRefused
+from broker_project.config.kinds import A_TEXT
 from jobs.models import JobType
-from pool.models import Pool
+from pool.models import Pool, ResourceMove
+from statemachine.actors import at_the_shell
 from tenants.models import Tenant
 from tests.config.conftest import GONE, Apply, small
 
@@ -175,6 +177,66 @@ def test_all_mistakes_are_told_at_once(apply: Apply) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("place", "written"),
+    [
+        (f"{SUBMIT}.path", "/jobs"),
+        (f"{SUBMIT}.path", "/jobs/${id}?x=1"),
+        (f"{SUBMIT}.path", "https://provider.example/jobs"),
+        (f"{SUBMIT}.path", "v1/jobs"),
+        (f"{SUBMIT}.body", "hello world"),
+        (f"{SUBMIT}.headers.X-Kind", "application/json"),
+        (f"{SUBMIT}.headers.X-Kind", "Bearer sk-1"),
+        (f"{POOL}.upstream.headers.X-Kind", "Bearer sk-1"),
+    ],
+)
+def test_a_text_without_quotes_of_its_own_is_told_in_one_line(apply: Apply, place: str, written: str) -> None:
+    with pytest.raises(ConfigRefused) as refused:
+        apply((place, written))
+    assert refused.value.errors == [f"{place}: {A_TEXT}"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("payload.id +", "line 1, column 13"),
+        ("payloda.id", "no 'payloda' here"),
+        ("payload.a / payloda.b", "'payloda'"),
+    ],
+)
+def test_another_mistake_in_an_expression_is_told_as_such(apply: Apply, wrong: str, said: str) -> None:
+    with pytest.raises(ConfigRefused, match=said):
+        apply((f"{SUBMIT}.body", wrong))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(f"{SUBMIT}.path", 5)],
+        [(f"{CLIP}.upstream.mode", "poll"), (f"{SUBMIT}.reference", "response."), ("poll", "'/x'", "true")],
+        [(f"{CLIP}.upstream.mode", "poll"), (f"{SUBMIT}.reference", "'x'"), ("poll", "'/x'", "response.")],
+        [(f"{CLIP}.upstream.mode", "poll"), (f"{SUBMIT}.reference", "'x'"), ("poll", "/x", "true")],
+        [("find", "/x", "true")],
+        [("find", "'/x'", "response.")],
+        [(f"{CLIP}.upstream.cancel", {"path": "/x"})],
+        [(f"{SUBMIT}.idempotent", True), (f"{SUBMIT}.headers.Idempotency-Key", "dispatch_key +")],
+        [(f"{CLIP}.delivery", "at_least_once"), (f"{SUBMIT}.idempotent", "yes")],
+        [(f"{POOL}.upstream.base_url", "provider.example")],
+        [(f"{A1}.credential", "sk-1")],
+        [(f"{CLIP}.pool", 5)],
+        [(f"{CLIP}.upstream", "x")],
+    ],
+)
+def test_what_is_there_and_refused_is_not_said_to_be_missing_too(apply: Apply, changes: list[Any]) -> None:
+    written = [
+        (f"{CLIP}.upstream.{each[0]}", {"path": each[1], "success": each[2]}) if len(each) == 3 else each
+        for each in changes
+    ]
+    with pytest.raises(ConfigRefused) as refused:
+        apply(*written)
+    assert len(refused.value.errors) == 1, refused.value.errors
+
+
 def test_the_command_prints_all_and_fails(tmp_path: Path) -> None:
     path = tmp_path / "broker.yaml"
     path.write_text(yaml.safe_dump(small((f"{CLIP}.price", GONE), (f"{POOL}.window", 0))))
@@ -182,6 +244,15 @@ def test_the_command_prints_all_and_fails(tmp_path: Path) -> None:
         CommandError, match=r"(?s)not applied, 2 mistakes:.*pools\.video\.window.*job_types\.clip\.price"
     ):
         call_command("apply", str(path))
+
+
+def test_who_applied_a_file_stands_at_what_it_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A1", "sk-1")
+    path = tmp_path / "broker.yaml"
+    for sessions in (2, 1):
+        path.write_text(yaml.safe_dump(small((f"{A1}.sessions", sessions))))
+        call_command("apply", str(path))
+    assert {(move.cause, move.actor) for move in ResourceMove.objects.all()} == {("apply", at_the_shell())}
 
 
 def test_a_wrong_secret_is_not_shown(apply: Apply, settings: Any) -> None:

@@ -38,7 +38,7 @@ def test_it_says_how_many_attempts_are_asked_for_otherwise_than_they_were_sent(
     flight = factories.dispatch(
         factories.at("assigned", JobType.objects.get(), Tenant.objects.get(), payload={"seconds": 1})
     )
-    assert warnings(apply((place, value), dry_run=True)) == ["warning: 1 attempts are under way"]
+    assert warnings(apply((place, value), dry_run=True)) == ["warning: 1 attempt is under way"]
     assert warnings(apply(("pools.video.cooldown", "2s"), dry_run=True)) == []
     factories.learn(flight, factories.SUCCESS)
     assert warnings(apply((place, value))) == []

@@ -227,4 +227,4 @@ def test_a_rate_may_be_below_one_a_second_and_why_is_asked_for_only_where_someth
     assert "there are no dead letters" in shell("--all", "--dry-run")
     factories.at("failed")
     assert "0.3 a second" in shell("--all", "--rate", "0.3/s", "--why", "mended")
-    assert "1 jobs" in shell("--all", "--dry-run")
+    assert "1 job (" in shell("--all", "--dry-run")

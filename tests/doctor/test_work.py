@@ -122,7 +122,7 @@ def test_a_pool_that_is_closed_since_a_restore_is_told() -> None:
     job = factories.at("pending")
     restoring.restored(note="test")
     found = of_work.closed_pools()
-    assert (found.level, job.pool.name in found.found, "1 jobs to be found out" in found.found) == (
+    assert (found.level, job.pool.name in found.found, "1 job to be found out" in found.found) == (
         "warning",
         True,
         True,

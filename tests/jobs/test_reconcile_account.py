@@ -11,6 +11,7 @@ from credits.models import Reading
 from jobs import balances
 from jobs.queries.balances import standing
 from pool.models import Pool
+from statemachine.actors import at_the_shell
 from tests.factories import MICRO, make_pool, make_tracked_pool
 from tests.upstream.conftest import provider  # noqa: F401  a fixture
 from tests.upstream.provider import Provider, answer_json
@@ -54,7 +55,7 @@ def test_a_reading_that_is_far_off_is_an_alarm_until_a_better_one(
     video: Pool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments in (("video/acct-001", "--reading", "0"), ()):
-        with pytest.raises(CommandError, match="accounts need a look"):
+        with pytest.raises(CommandError, match="needs a look"):
             run(*arguments)
         said = capsys.readouterr().out
         assert "✗ video/acct-001: 100 posted" in said
@@ -96,7 +97,7 @@ def test_how_far_off_it_may_be_can_be_said(video: Pool, most: str, booked: bool)
     if booked:
         run(*take)
     else:
-        with pytest.raises(CommandError, match="need a look"):
+        with pytest.raises(CommandError, match="needs a look"):
             run(*take)
     assert left() == [90 if booked else 100, 50]
 
@@ -165,12 +166,42 @@ def test_providers_are_asked_on_demand(
     make_tracked_pool(7, name="mute")
     ask_at(video, provider.url)
     provider.answer = answer_json({"left": 49})
-    with pytest.raises(CommandError, match="1 of 3 accounts need a look"):
+    with pytest.raises(CommandError, match="1 of 3 accounts needs a look"):
         run("--ask")
     said = capsys.readouterr().out
     assert "video/acct-001: the provider says 49, the ledger 100 to 100: -51 off, NOT booked: too far off" in said
     assert "video/acct-002: the provider says 49, the ledger 50 to 50: -1 off, booked as drift" in said
     assert left() == [7, 100, 49]
+
+
+def test_accounts_that_nobody_can_be_asked_about_are_named(
+    video: Pool,
+    provider: Provider,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make_tracked_pool(7, name="mute")
+    with pytest.raises(
+        CommandError, match=r"nobody can be asked; 3 accounts of .*, which have no `balance` that says how"
+    ):
+        run("--ask")
+    ask_at(video, provider.url)
+    provider.answer = answer_json({"left": 99})
+    run("video/acct-001", "--ask")
+    assert "not asked" not in capsys.readouterr().out
+    with pytest.raises(CommandError):  # the other account is far off
+        run("--ask")
+    assert capsys.readouterr().out.startswith("not asked: 1 account of mute, which has no `balance` that says how\n")
+    with pytest.raises(CommandError):
+        run("--ask", "--json")
+    asked = {each["account"]: each["asked"] for each in json.loads(capsys.readouterr().out)["accounts"]}
+    assert asked == {"mute/acct-001": False, "video/acct-001": True, "video/acct-002": True}
+
+
+def test_a_reading_says_who_took_it_unless_it_was_given_a_key(video: Pool) -> None:
+    for key in ((), ("--key", "mail-7")):
+        run("video/acct-001", "--reading", "99", *key)
+    first, second = Reading.objects.order_by("id").values_list("key", flat=True)
+    assert (first.startswith(f"{at_the_shell()}:"), second) == (True, "operator:mail-7")
 
 
 def test_a_provider_that_says_nothing_is_told_of(
@@ -180,7 +211,7 @@ def test_a_provider_that_says_nothing_is_told_of(
 ) -> None:
     ask_at(video, provider.url)
     provider.answer = answer_json({"error": "who are you"})
-    with pytest.raises(CommandError, match="1 of 1 accounts need a look"):
+    with pytest.raises(CommandError, match="1 of 1 account needs a look"):
         run("video/acct-001", "--ask")
     assert "asked now, no reading: the answer has no balance" in capsys.readouterr().out
     assert Reading.objects.count() == 0

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from files import storing
+from jobs import admission
 from jobs.models import Job, JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from tests import factories
@@ -29,6 +30,48 @@ def test_what_cannot_be_there_is_asked_for_and_nothing_is_sent(
     assert f"image  poll  GET {server.url}/v1/predictions/berth-check-" in said
     assert "-> 404\n    unknown, session not known to be over, code http_404" in said
     assert not server.works
+    assert "No problem: what is declared compiles, and what was never sent is not known there, as it should be." in said
+
+
+def test_where_nothing_can_be_asked_it_says_so(pool: Pool) -> None:
+    pool.upstream = {"adapter": "http", "base_url": pool.upstream["base_url"]}
+    pool.save()
+    factories.make_job_type(pool, name="image", upstream={"mode": "sync", "submit": {"path": "'/run'"}})
+    said, problem = check(pool)
+    assert not problem
+    assert said.splitlines()[-1].startswith("No problem: what is declared compiles. There is nothing to ask for")
+
+
+@pytest.mark.parametrize("payload", ['{"text": 5}', '{"inputs": [{"text": 5}]}', "[]"])
+def test_a_payload_that_the_api_would_refuse_is_refused_in_its_words_before_anything_is_sent(
+    server: Replicate, pool: Pool, job_type: JobType, payload: str
+) -> None:
+    a_text = {"type": "object", "properties": {"text": {"type": "string"}}}
+    job_type.payload_schema = {**a_text, "properties": {**a_text["properties"], "inputs": {"items": a_text}}}
+    job_type.save()
+    said, problem = check(pool, "--submit", payload)
+    with pytest.raises(admission.InvalidField) as refused:
+        factories.submit(factories.make_tenant(), job_type, payload=json.loads(payload))
+    assert problem
+    assert said == f"--submit: {refused.value}; nothing was sent"
+    assert not server.requests
+
+
+def test_what_repeats_itself_is_said_once_and_counted(server: Replicate, pool: Pool, job_type: JobType) -> None:
+    server.at_request[8] = server.succeeds
+    said, problem = check(pool, "--submit", PAYLOAD)
+    assert not problem
+    assert (
+        said.count("  poll  "),
+        "running, reference w1\n    the same 5 times more\nacct-001 image  poll" in said,
+    ) == (2, True), said
+
+
+def test_an_upstream_that_crashes_on_what_it_is_sent_is_named(server: Replicate, pool: Pool, job_type: JobType) -> None:
+    server.refusal = (500, {"detail": "KeyError: 'prompt'"}, {})
+    said, problem = check(pool, "--submit", PAYLOAD, "--patience", "0.1")
+    assert problem
+    assert "the upstream itself failed (submit -> 500), perhaps on what it was sent; or what is declared" in said
 
 
 def test_a_payload_is_sent_once_and_followed_to_its_end(server: Replicate, pool: Pool, job_type: JobType) -> None:
@@ -38,7 +81,9 @@ def test_a_payload_is_sent_once_and_followed_to_its_end(server: Replicate, pool:
     assert "submit  POST " in said
     assert "-> 201\n    running, reference w1" in said
     assert "poll  GET " in said
-    assert said.rstrip().endswith("succeeded, session over, reference w1, units 1.5, result of 23 bytes")
+    assert (
+        "succeeded, session over, reference w1, units 1.5, result of 23 bytes\nNo problem: the payload was sent" in said
+    )
     assert [method for method, _, _ in server.requests] == ["POST", "GET", "GET", "GET"]
     assert server.requests[0][2] == json.loads(PAYLOAD)
     assert not Job.objects.exists()

@@ -132,7 +132,7 @@ def test_what_was_lost_runs_no_second_time_and_everything_ends(
         with stopped(berth.pid("worker-upstream")):
             made = berth.manage("backup", str(file))
         assert (made.returncode, file.stat().st_mode & 0o777) == (0, 0o600), made.stderr
-        under_way = int(made.stdout.partition(" jobs under way")[0].rpartition(" ")[2])
+        under_way = int(made.stdout.partition(" job")[0].rpartition(" ")[2])
         lost = submit_all(client, "lost", LOST)
         wait_for(lambda: all(report(url)["executions"] >= JOBS for url in upstreams.values()))
         installation.kill_everything()

@@ -7,6 +7,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from broker_project.config.apply import apply_file
 from broker_project.config.findings import ConfigRefused
+from statemachine.actors import acting_as, at_the_shell
+from upstream.quantities import counted
 
 
 class Command(BaseCommand):
@@ -19,9 +21,10 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         try:
-            apply_file(options["file"], options["dry_run"], options["prune"], out=self.stdout)
+            with acting_as(at_the_shell()):
+                apply_file(options["file"], options["dry_run"], options["prune"], out=self.stdout)
         except ConfigRefused as refused:
-            count = len(refused.errors)
             mistakes = "\n".join(f"  {error}" for error in refused.errors)
-            noun = "mistake" if count == 1 else "mistakes"
-            raise CommandError(f"{options['file']} is not applied, {count} {noun}:\n{mistakes}") from None
+            raise CommandError(
+                f"{options['file']} is not applied, {counted(len(refused.errors), 'mistake')}:\n{mistakes}"
+            ) from None

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from broker_project.audit import MOST_ROWS, RULES, Result, Run, audit, audit_and_remember, breaches
 from broker_project.touched import Part
 from tenants.models import Tenant
+from upstream.quantities import counted
 
 
 class Command(BaseCommand):
@@ -48,9 +49,10 @@ class Command(BaseCommand):
             for name, result in run.results.items():
                 self._show(name, result)
         if total:
-            raise CommandError(f"{total} breaches of {sum(result.count > 0 for result in run.results.values())} rules")
+            broken = sum(result.count > 0 for result in run.results.values())
+            raise CommandError(f"{counted(total, 'breach', 'breaches')} of {counted(broken, 'rule')}")
         if not options["json"]:
-            self.stdout.write(f"{len(run.results)} rules hold")
+            self.stdout.write(f"{counted(len(run.results), 'rule holds', 'rules hold')}")
 
     def _run(self, since_checkpoint: bool, tenant: str | None) -> tuple[str, Run]:
         if tenant is not None:

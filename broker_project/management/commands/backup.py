@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from broker_project.backup.errors import BackupFailed
 from broker_project.backup.taking import take
 from broker_project.backup.telling import progress, size_text
+from upstream.quantities import counted
 
 
 class Command(BaseCommand):
@@ -34,13 +35,13 @@ class Command(BaseCommand):
             raise CommandError(f"no backup was made: {error}") from error
         self.stdout.write(
             f"{path}: {size_text(told['bytes'])}, as of {told['taken_at']}, Berth {told['version']},"
-            f" {told['jobs']} jobs under way"
+            f" {counted(told['jobs'], 'job')} under way"
         )
         self.stdout.write("It does not hold:")
         for what in told["not_held"]:
             self.stdout.write(f"  - {what}")
         if told["files"]:
-            self.stdout.write(f"    ({told['files']} files of {size_text(told['file_bytes'])})")
+            self.stdout.write(f"    ({counted(told['files'], 'file')} of {size_text(told['file_bytes'])})")
         if (secrets := settings.HOME / "secrets.json").is_file():
             self.stdout.write(f"Keep a copy of {secrets} apart from it: `manage.py up` takes the keys from there")
 

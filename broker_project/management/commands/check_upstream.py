@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from broker_project.trial.live import WAIT, Step, Trial, compiled
+from broker_project.trial.live import Step, Trial, compiled
+from broker_project.trial.telling import Telling
 from credits.pricing import short_text
-from jobs import callbacks, inputs
+from jobs import admission, callbacks, inputs
 from jobs.models import JobType
 from pool.models import Pool, Resource, UpstreamAccount
 from pool.secrets import SecretUnreadable
@@ -24,6 +25,19 @@ from upstream.declared import merged, wants_addresses
 Row = TypeVar("Row", JobType, UpstreamAccount)
 BALANCE_SECONDS = 25.0
 AT_WORK = ("reserved", "busy")
+# By whether a payload was sent, and whether anything was asked.
+NO_PROBLEM = {
+    (
+        False,
+        True,
+    ): "No problem: what is declared compiles, and what was never sent is not known there, as it should be. Nothing was"
+    " sent; --submit PAYLOAD sends one",
+    (
+        False,
+        False,
+    ): "No problem: what is declared compiles. There is nothing to ask for without sending; --submit PAYLOAD sends one",
+    (True, True): "No problem: the payload was sent once, and what came of it is understood",
+}
 
 
 class Command(BaseCommand):
@@ -47,15 +61,17 @@ class Command(BaseCommand):
         if payload is not None:
             if len(types) > 1:
                 raise CommandError(f"--submit needs --type: one of {', '.join(found.name for found in types)}")
+            _check_payload(types[0], payload)
             accounts = [_with_room(accounts)]
-        self.problems = 0
+        self.telling = Telling(self._say, self.style.ERROR)
         for account in accounts:
             self._try_account(pool, account)
             for job_type in types:
                 self._try_type(pool, job_type, account, payload, options["patience"])
-        if self.problems:
-            noun = "step is a problem" if self.problems == 1 else "steps are problems"
-            raise CommandError(f"{self.problems} {noun}: what is declared, or the account, has to be mended")
+        self.telling.end()
+        if why := self.telling.conclusion():
+            raise CommandError(why)
+        self.stdout.write(NO_PROBLEM[(payload is not None, self.telling.asked)])
 
     def _try_account(self, pool: Pool, account: UpstreamAccount) -> None:
         if pool.upstream.get("balance") and (call := self._call(pool, None, account, {})):
@@ -110,17 +126,10 @@ class Command(BaseCommand):
         )
 
     def _show(self, account: str, job_type: str, step: Step) -> None:
-        self.problems += bool(step.problem)
-        if step.name == WAIT:
-            self.stdout.write(f"    … {step.found}")
-            self.stdout.flush()
-            return
-        where = f"{account} {job_type}".strip()
-        self.stdout.write(f"{where}  {step.name}  {step.asked}".rstrip())
-        if step.found:
-            self.stdout.write(f"    {step.found}")
-        if step.problem:
-            self.stdout.write(self.style.ERROR(f"    PROBLEM: {step.problem}"))
+        self.telling.step(f"{account} {job_type}".strip(), step)
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
         self.stdout.flush()
 
 
@@ -138,6 +147,14 @@ def _found(options: dict[str, Any]) -> tuple[Pool, list[JobType], list[UpstreamA
 
 def _named(rows: list[Row], name: str | None) -> list[Row]:
     return [row for row in rows if name in (None, row.name)]
+
+
+def _check_payload(job_type: JobType, payload: object) -> None:
+    """By its type's payload_schema, in the words of the API, which would not let such a job come so far."""
+    try:
+        admission._check_schema(job_type, payload)
+    except admission.InvalidField as error:
+        raise CommandError(f"--submit: {error}; nothing was sent") from None
 
 
 def _with_room(accounts: list[UpstreamAccount]) -> UpstreamAccount:

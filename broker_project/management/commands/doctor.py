@@ -11,7 +11,9 @@ from django.core.management.base import BaseCommand, CommandError
 from broker_project.doctor.examination import examine
 from broker_project.doctor.findings import ERROR, OK, SKIPPED, WARNING, Result
 from broker_project.doctor.table import CHECKS
+from upstream.quantities import counted
 
+MANY = {OK: OK, WARNING: "warnings", ERROR: "errors", SKIPPED: SKIPPED}  # how several of a level are called
 WIDTH = max(len(check.name) for check in CHECKS)
 
 
@@ -32,7 +34,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps({"errors": levels[ERROR], "warnings": levels[WARNING], **_listed(results)}))
         else:
-            numbers = ", ".join(f"{levels[level]} {level}" for level in (OK, WARNING, ERROR, SKIPPED) if levels[level])
+            numbers = ", ".join(counted(levels[level], level, many) for level, many in MANY.items() if levels[level])
             self.stdout.write(f"{numbers}. Whether every promise is kept is another question: `manage.py audit`.")
         if levels[ERROR]:
             raise CommandError(f"{levels[ERROR]} of {len(results)} checks found an error")

@@ -15,7 +15,9 @@ from credits.upstream_accounts import Read
 from jobs import balances
 from jobs.queries.balances import standing
 from pool.models import UpstreamAccount
+from statemachine.actors import at_the_shell
 from statemachine.sql import Row
+from upstream.quantities import counted
 
 IN_DOUBT = (
     "were credits bought: book the top-up and read again; else --reading again with --book, once it is known to be true"
@@ -44,6 +46,7 @@ class Command(BaseCommand):
         most = None if options["most"] is None else _credits("--most", options["most"], least=0)
         accounts = _found(options["accounts"])
         problems: dict[int, str] = {}
+        self.asked: set[int] = set()
         if options["reading"] is not None:
             self._take(accounts, most, options)
         if options["ask"]:
@@ -52,7 +55,8 @@ class Command(BaseCommand):
 
     def _take(self, accounts: list[Row], most: int | None, options: dict[str, Any]) -> None:
         said = _credits("--reading", options["reading"])
-        key = f"operator:{options['key'] or uuid.uuid4()}"
+        # A key that is given says nothing of who gives it: another may repeat the same.
+        key = f"operator:{options['key']}" if options["key"] else f"{at_the_shell()}:{uuid.uuid4()}"
         read = balances.take(accounts[0], said, key, book=options["book"], most=most)
         if read.said != said:
             raise CommandError(f"--key: {options['key']} was used for a reading of {short_text(read.said)}; that stays")
@@ -66,6 +70,11 @@ class Command(BaseCommand):
         for account in accounts if options["accounts"] else ():
             if account not in asked:
                 raise CommandError(f"--ask: the pool of {account['name']} does not say how; it has no `balance`")
+        if accounts and not asked:
+            raise CommandError(f"--ask: nobody can be asked; {_unasked(accounts)}")
+        self.asked = {account["id"] for account in asked}
+        if len(asked) < len(accounts) and not options["json"]:
+            self.stdout.write(f"not asked: {_unasked([each for each in accounts if each not in asked])}")
         found = balances.ask_all(asked, book=options["book"], most=most)
         for concluded in found:
             if concluded.read is not None:
@@ -86,7 +95,10 @@ class Command(BaseCommand):
         alarming = {row["id"] for row in rows if balances.is_alarming(row)}
         alarms = len(alarming | set(problems))
         if options["json"]:
-            documents = [_document(row, row["id"] in alarming, problems.get(row["id"])) for row in rows]
+            documents = [
+                {**_document(row, row["id"] in alarming, problems.get(row["id"])), "asked": row["id"] in self.asked}
+                for row in rows
+            ]
             self.stdout.write(json.dumps({"alarms": alarms, "accounts": documents}, default=str))
         else:
             for row in rows:
@@ -94,7 +106,8 @@ class Command(BaseCommand):
             if not rows:
                 self.stdout.write("no account is tracked: none says its credits in the configuration")
         if alarms:
-            raise CommandError(f"{alarms} of {len(rows)} accounts need a look")
+            verb = "needs" if alarms == 1 else "need"
+            raise CommandError(f"{alarms} of {counted(len(rows), 'account')} {verb} a look")
 
     def _show(self, row: Row, alarming: bool, problem: str | None) -> None:
         said = ", ".join(f"{short_text(row[name])} {name}" for name in AMOUNTS)
@@ -109,6 +122,12 @@ class Command(BaseCommand):
         self.stdout.write(f"    read {age} ago: {short_text(row['said'])}, {short_text(row['off'])} off, {booked}")
         if not row["booked"]:
             self.stdout.write(f"    {OUTDATED if row['outdated'] else IN_DOUBT}")
+
+
+def _unasked(accounts: list[Row]) -> str:
+    pools = list(dict.fromkeys(account["pool"] for account in accounts))
+    have = "has" if len(pools) == 1 else "have"
+    return f"{counted(len(accounts), 'account')} of {', '.join(pools)}, which {have} no `balance` that says how"
 
 
 def _document(row: Row, alarming: bool, problem: str | None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`manage.py redrive`: begins, lists and stops redrives of dead letters."""
 
-import getpass
 from argparse import ArgumentParser
 from collections import Counter
 from contextlib import suppress
@@ -12,7 +11,8 @@ from credits.pricing import short_text
 from jobs import redrives
 from jobs.dead_letters import Filter, NoSuchFilter
 from jobs.models import Redrive
-from upstream.quantities import rate
+from statemachine.actors import at_the_shell
+from upstream.quantities import counted, rate
 
 MOST_LISTED = 50
 MOST_ID = 2**63 - 1  # of its column
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         if whole and not rows:
             raise CommandError(f"no dead letter fits ({wanted}), and nothing was begun; {_codes()}")
         try:
-            redrive, _ = redrives.begin(wanted, a_second, most, why=why, actor=_actor())
+            redrive, _ = redrives.begin(wanted, a_second, most, why=why, actor=at_the_shell())
         except ValueError as error:
             raise CommandError(f"--{error}") from error
         self.stdout.write(f"{redrive} begun: {wanted}, {redrive.rate:g} a second. --list shows its progress.")
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         total = sum(row["jobs"] for row in rows), short_text(sum(row["price"] for row in rows))
         bound = f", of which at most {most} run again" if most is not None and most < total[0] else ""
         self.stdout.write(
-            f"{'' if whole else 'at least '}{total[0]} jobs ({wanted}), {total[1]} credits{bound}; nothing was begun"
+            f"{'' if whole else 'at least '}{counted(total[0], 'job')} ({wanted}), {total[1]} credits{bound}; nothing was begun"
         )
         if whole and not rows:
             self.stdout.write(_codes())
@@ -95,7 +95,7 @@ class Command(BaseCommand):
 
     def _stop(self, redrive_id: int) -> None:
         known = Redrive.objects.filter(pk=redrive_id).first() if 0 < redrive_id <= MOST_ID else None
-        if known is None or not redrives.stop(redrive_id, _actor()):
+        if known is None or not redrives.stop(redrive_id, at_the_shell()):
             if known:
                 known.refresh_from_db()
             raise CommandError(f"--stop: {f'{known} is {known.state}' if known else 'there is no such redrive'}")
@@ -120,10 +120,3 @@ def _codes() -> str:
         return "there are no dead letters"
     said = ", ".join(f"{code} ({jobs:,})" for code, jobs in codes.most_common(MOST_LISTED))
     return f"the codes of {'the' if whole else 'the oldest'} dead letters that there are: {said}"
-
-
-def _actor() -> str:
-    try:
-        return f"shell:{getpass.getuser()}"
-    except (OSError, KeyError):  # a container whose user has no name; before Python 3.13 that is a KeyError
-        return "shell"

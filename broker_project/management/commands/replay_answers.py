@@ -12,6 +12,7 @@ from broker_project.trial.wording import in_words
 from jobs.models import JobType
 from upstream.calls import Call, Outcome
 from upstream.declared import merged
+from upstream.quantities import counted
 from upstream.replaying import replayed
 from upstream.spec import SpecError
 
@@ -39,7 +40,7 @@ class Command(BaseCommand):
         self._show(lines)
         if wrong:
             raise CommandError(
-                f"{wrong} of {len(recordings)} answers {'is' if wrong == 1 else 'are'} not read as expected"
+                f"{wrong} of {counted(len(recordings), 'answer')} {'is' if wrong == 1 else 'are'} not read as expected"
             )
 
     def _show(self, lines: Sequence[tuple[str, ...]]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from broker_project.control.words import several
 from broker_project.doctor.of_processes import is_role
 from broker_project.management.moments import FORM, past_moment
 from broker_project.models import AuditFigure
@@ -14,10 +13,13 @@ from jobs import reopening, restoring
 from jobs.queries import server
 from jobs.queries.restoring import quarantined
 from pool.models import Pool
-from statemachine.actors import acting_as, current_actor
+from statemachine.actors import acting_as, at_the_shell, current_actor
 from statemachine.patience import patient
+from upstream.quantities import counted
 
-OPERATOR = "operator:restored"
+_APPLY = "apply the configuration (`manage.py apply FILE`): what was made in the lost time is not there"
+APPLY_FIRST = f"Before anything starts, {_APPLY}"
+APPLY_NOW = f"Now {_APPLY}"
 OF_CLOSING = ("quiet_since", "went_back_to", "while_running")
 
 
@@ -64,7 +66,7 @@ class Command(BaseCommand):
             raise CommandError(f"{', '.join(given)}: not with --status or --open, which close nothing")
         if options["status"] and options["reason"].strip():
             raise CommandError("--reason: not with --status, which changes nothing")
-        with acting_as(OPERATOR):
+        with acting_as(at_the_shell()):
             if options["open"]:
                 self._open(options["open"], options["reason"].strip(), options["repeat"])
             elif not options["status"]:
@@ -74,8 +76,9 @@ class Command(BaseCommand):
     def _restored(self, options: dict[str, Any]) -> None:
         if not options["while_running"] and (running := _running()):
             raise CommandError(
-                f"{running} of Berth are connected to this database. After a restore every process stands still; stop them"
-                " first. If they are known to have reconnected to a promoted replica, add --while-running. Nothing was done"
+                f"processes of Berth are connected to this database ({running}). After a restore every process"
+                " stands still; stop them first. If they are known to have reconnected to a promoted replica, add"
+                " --while-running. Nothing was done"
             )
         with patient(), transaction.atomic():
             closed = restoring.restored(
@@ -86,15 +89,18 @@ class Command(BaseCommand):
             )
             AuditFigure.objects.all().delete()  # a checkpoint of rows that may be lost is worth nothing
         self.stdout.write(
-            f"{closed.doubted} attempts are doubted and will be found out, {closed.accepted} accepted ones are asked for now,"
-            f" {closed.suspected} waiting or running jobs may have been sent by what was lost"
+            f"{counted(closed.doubted, 'attempt is', 'attempts are')} doubted and will be found out,"
+            f" {counted(closed.accepted, 'accepted one is', 'accepted ones are')} asked for now,"
+            f" {counted(closed.suspected, 'waiting or running job')} may have been sent by what was lost"
         )
         if closed.redrives:
             self.stdout.write(
-                f"{several(closed.redrives, 'redrive')} that ran ended: what was lost may have run their next dead letters"
+                f"{counted(closed.redrives, 'redrive')} that ran ended: what was lost may have run their next dead letters"
                 " again already. Begin another for what is to run again (`manage.py redrive --list`)"
             )
-        if options["nothing_lost"] and quarantined():
+        if not options["nothing_lost"]:
+            self.stdout.write(APPLY_NOW if options["while_running"] else APPLY_FIRST)
+        elif quarantined():
             self.stdout.write("what an earlier restore closed stays closed; --open POOL opens it:")
 
     def _open(self, name: str, reason: str, repeat: bool) -> None:
@@ -111,7 +117,11 @@ class Command(BaseCommand):
     def _tell(self) -> None:
         rows = quarantined()
         for row in rows:
-            waits = f"; of {row['undecided']} jobs it is not known yet whether they ran" if row["undecided"] else ""
+            waits = (
+                f"; of {counted(row['undecided'], 'job')} it is not known yet whether they ran"
+                if row["undecided"]
+                else ""
+            )
             until = "its time is over" if row["is_over"] else f"until {row['quarantined_until']:%Y-%m-%d %H:%M:%S} UTC"
             self.stdout.write(f"pool {row['name']}: closed {until}{waits}. {row['quarantine_note']}")
         if not rows:

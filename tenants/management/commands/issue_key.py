@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from statemachine.actors import acting_as, at_the_shell
 from tenants import keys
 from tenants.models import Tenant
 
@@ -29,7 +30,8 @@ class Command(BaseCommand):
             raise CommandError(f"there is no tenant {', '.join(map(repr, unknown))}")
         scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
         try:
-            issued = [keys.issue(known[name], options["name"], scopes) for name in names]
+            with acting_as(at_the_shell()):
+                issued = [keys.issue(known[name], options["name"], scopes) for name in names]
         except keys.UnknownScope as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"For {', '.join(names)} with {', '.join(scopes)}; not shown again:")
