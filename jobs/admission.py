@@ -141,7 +141,7 @@ def quote(tenant: Tenant, request: Request) -> Quote:
     size = len(json.dumps(request.payload, separators=(",", ":"), ensure_ascii=False).encode())
     if size > job_type.max_payload_bytes:
         raise PayloadTooLarge(size, job_type.max_payload_bytes)
-    _check_schema(job_type, request.payload)
+    check_schema(job_type, request.payload)
     _check_files(inputs.faults(tenant.pk, inputs.references(request.payload)))
     names = _names(tenant, request)
     of_type = _priced(job_type.price, PRICE_NAMES, names)
@@ -201,7 +201,8 @@ def _context(error: OperationalError) -> str:
     return str(getattr(getattr(error.__cause__, "diag", None), "context", None) or "")
 
 
-def _check_schema(job_type: JobType, payload: Any) -> None:
+def check_schema(job_type: JobType, payload: Any) -> None:
+    """Raises InvalidField for what breaks the type's schema most."""
     if not job_type.payload_schema:
         return
     validator = _validator(json.dumps(job_type.payload_schema, sort_keys=True))

@@ -3,8 +3,10 @@
 import io
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from broker_project.backup import archive
 from broker_project.backup.errors import BackupFailed, RestoreRefused
@@ -15,6 +17,13 @@ CONTENT = b"dump" * 5_000
 
 def quiet(_done: int) -> None:
     pass
+
+
+def said(*arguments: str, **options: Any) -> str:
+    """What the command prints."""
+    out = io.StringIO()
+    call_command(*arguments, stdout=out, **options)
+    return out.getvalue()
 
 
 def made(path: Path, content: bytes = CONTENT) -> Path:

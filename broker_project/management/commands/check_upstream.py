@@ -152,7 +152,7 @@ def _named(rows: list[Row], name: str | None) -> list[Row]:
 def _check_payload(job_type: JobType, payload: object) -> None:
     """By its type's payload_schema, in the words of the API, which would not let such a job come so far."""
     try:
-        admission._check_schema(job_type, payload)
+        admission.check_schema(job_type, payload)
     except admission.InvalidField as error:
         raise CommandError(f"--submit: {error}; nothing was sent") from None
 
