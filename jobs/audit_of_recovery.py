@@ -17,14 +17,16 @@ RULES = {
         WHERE ended_at IS NULL AND lease_until < statement_timestamp() - interval '{NOTICED_HOURS} hours'
     """,
     # Where the upstream says that it runs it is believed; where it then tells nothing, the
-    # second time ends it. A type that was changed may have had another max_runtime.
+    # second time ends it. Of what was called before attempts kept theirs, a changed type may have had another max_runtime.
     "P3.work_ends_by_its_max_runtime": f"""
         SELECT 'attempt ' || a.id AS subject, 'called at ' || a.called_at || coalesce(', asked at ' || a.asked_at, '') AS found,
-               'over by ' || a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0) AS expected
+               'over by ' || o.at AS expected
         FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype t ON t.id = j.type_id
-        WHERE a.ended_at IS NULL AND a.phase IN ('{CALLING}', '{ACCEPTED}') AND j.price_version = t.version
-          AND a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0)
-              < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
+        CROSS JOIN LATERAL (
+            SELECT a.called_at + make_interval(secs => GREATEST(a.over_ms, t.max_runtime_ms) / 1000.0) AS at) o
+        WHERE a.ended_at IS NULL AND a.phase IN ('{CALLING}', '{ACCEPTED}')
+          AND (a.over_ms IS NOT NULL OR j.price_version = t.version)
+          AND o.at < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
           AND (a.asked_at IS NULL OR a.asked_at < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
                OR (a.verdict = '{UNKNOWN}' AND a.asks_failed > 1))
     """,

@@ -112,7 +112,7 @@ def _latest(flight: Flight) -> str:
     if flight.waited_out:
         return f"Overdue since {at}: it ends with the next asking, if that tells nothing."
     more = ", or later while the upstream says that it runs" if may_run_on else ""
-    return f"{at} (max_runtime after it was sent){more}."
+    return f"{at} (max_runtime, as it was then, after it was sent){more}."
 
 
 def _follows(flight: Flight) -> str:
