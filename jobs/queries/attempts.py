@@ -59,7 +59,7 @@ FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, key text, kind 
 JOIN jobs_attempt a ON a.id = v.id AND a.dispatch_key = v.key
 RETURNING attempt_id"""
 
-_LOCK = "SELECT id FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"
+_LOCK = "SELECT id, fence FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"
 
 _END = f"""
 UPDATE jobs_attempt a SET phase = '{ENDED}', ended_at = clock_timestamp(), lease_until = NULL, look_at = NULL,
@@ -175,9 +175,9 @@ def append_evidence(rows: Sequence[dict[str, Any]]) -> set[int]:
     return {row["attempt_id"] for row in fetch(_EVIDENCE, [json.dumps(rows)])} if rows else set()
 
 
-def lock(attempt_ids: Sequence[int]) -> None:
-    """Locks those of the attempts that are open, in id order."""
-    fetch(_LOCK, [list(attempt_ids)])
+def lock(attempt_ids: Sequence[int]) -> dict[int, int]:
+    """Locks those of the attempts that are open, in id order; their fences by id, as they stand."""
+    return {row["id"]: row["fence"] for row in fetch(_LOCK, [list(attempt_ids)])}
 
 
 def shown_to_be_taken(attempt_ids: Sequence[int]) -> set[int]:
