@@ -31,7 +31,9 @@ _AGAIN = f"""
 WITH due AS (
     SELECT a.id, a.resource_id, {OVER_MS} AS over_ms
     FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype jt ON jt.id = j.type_id
+    JOIN pool_upstreamaccount c ON c.id = a.account_id JOIN pool_pool p ON p.id = c.pool_id
     WHERE a.id = ANY(%s) AND a.ended_at IS NULL AND a.look_at <= clock_timestamp()
+      AND (p.quarantined_until IS NULL OR p.quarantined_until <= clock_timestamp())
     ORDER BY a.id FOR NO KEY UPDATE OF a),
 sessions AS (
     SELECT r.id FROM pool_resource r JOIN due ON due.resource_id = r.id ORDER BY r.id FOR NO KEY UPDATE OF r),
@@ -157,7 +159,9 @@ def begin(job_ids: Sequence[UUID], holder: str, lease_seconds: float) -> list[Ro
 
 
 def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -> list[Row]:
-    """Takes doubted attempts over for another sending: same key, same resource, a new fence on both."""
+    """Takes doubted (locked) attempts over for another sending: same key, same resource, a new fence on both; none whose
+    pool is closed by now.
+    """
     return fetch(_AGAIN, [list(attempt_ids), holder, lease_seconds])
 
 

@@ -29,6 +29,7 @@ SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.n
        {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
        (extract(epoch FROM clock_timestamp() - a.called_at) * 1000)::float8 AS age_ms,
        (extract(epoch FROM c.ask_after - clock_timestamp()) * 1000)::float8 AS asks_rest_ms,
+       (extract(epoch FROM p.quarantined_until - clock_timestamp()) * 1000)::float8 AS closed_ms,
        j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream::text AS type_upstream, {over_ms} AS over_ms,
        jt.retry,
        tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,

@@ -15,7 +15,8 @@ SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.s
        a.asked_at >= {OVERDUE} AS asked_since, clock_timestamp() AS now,
        j.cancel_requested_at IS NOT NULL AS cancel_wanted, {AS_CALLED},
        j.state, j.crashes, j.tries, j.max_attempts, j.cancel_requested_at, jt.delivery, jt.retry, {OVER_MS} AS over_ms,
-       jt.upstream::text AS type_upstream, p.upstream::text AS pool_upstream
+       jt.upstream::text AS type_upstream, p.upstream::text AS pool_upstream,
+       CASE WHEN p.quarantined_until > clock_timestamp() THEN p.quarantined_until END AS closed_until
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype jt ON jt.id = j.type_id
