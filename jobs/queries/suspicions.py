@@ -86,9 +86,12 @@ SELECT u.id AS account_id, u.name AS account, u.sealed_credential, u.labels, u.v
        u.tracked_since IS NOT NULL AND p.tracks_credits AS pays
 FROM pool_upstreamaccount u JOIN pool_pool p ON p.id = u.pool_id WHERE u.pool_id = ANY(%s) ORDER BY u.id"""
 
+# Whoever wants one to rest wants that nothing begins on it. One that is awake goes first.
+_RESTS = f"r.state IN {RESOURCE.guard('release')}"
 _SESSION = f"""
-SELECT r.id, r.account_id, r.fence FROM pool_resource r
-WHERE r.account_id = %s AND r.state IN {RESOURCE.guard("reserve")} ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
+SELECT r.id, r.account_id, r.fence, {_RESTS} AS rests FROM pool_resource r
+WHERE r.account_id = %s AND (r.state IN {RESOURCE.guard("reserve")} OR {_RESTS})
+ORDER BY rests, r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
 _STANDS = f"""
 SELECT j.id, j.pool_id, j.run, j.attempts, j.cost, COALESCE(j.turn, p.virtual_time) AS turn
 FROM jobs_job j JOIN pool_pool p ON p.id = j.pool_id JOIN jobs_suspicion s ON s.job_id = j.id
@@ -181,7 +184,9 @@ def stands(seen: Row) -> Row | None:
 
 
 def session_of(account_id: int) -> Row | None:
-    """Locks a session of the account on which nothing runs; draining ones too, since the work is there already."""
+    """Locks a session of the account on which nothing runs; draining ones too, and those at rest (`rests`), since the work is
+    there already.
+    """
     return next(iter(fetch(_SESSION, [account_id])), None)
 
 
