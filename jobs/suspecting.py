@@ -114,7 +114,7 @@ def _ways(row: Row) -> Ways:
 
 
 def _to_be_asked(rows: Sequence[Row]) -> list[Row]:
-    """As many as fit into a round, but at least one."""
+    """As many as fit into a round, but at least one; they come in turns of their pools."""
     asked: list[Row] = []
     calls_left = MOST_CALLS
     for row in rows:
