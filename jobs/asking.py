@@ -23,6 +23,7 @@ from pool import transitions as sessions
 from statemachine.crashpoints import crashpoint
 
 NEVER = datetime.min.replace(tzinfo=UTC)
+CLOSED_MS = 10_000  # between looks at what is not sent before its pool opens, which an operator may bring forward
 ASKED_AGAIN_MS = 1_000  # after its time-out, when whoever asked is lost
 
 
@@ -32,15 +33,19 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
 
     Accepted work is polled; what is unknown is found by its dispatch key, or the same attempt is sent again: same key,
     same session, new fence. The caller calls for what is returned. Where nothing of that is possible max_runtime has
-    passed when it is due: the session is over, the outcome stays unknown. Locks attempts, passing over those that
-    others have, then sessions by id, then accounts that have a budget of polls; a second caller finds nothing due.
+    passed when it is due: the session is over, the outcome stays unknown. Nothing is sent again in a pool that is closed
+    since a restore before its time is over: a job that only the lost commits knew may have the session.
+
+    Locks attempts, passing over those that others have, then sessions by id, then accounts that have a budget of polls; a
+    second caller finds nothing due: what was sent is leased, what is asked for or put off is due later. The pool is read
+    and not locked: a restore waits for the attempts that are locked here, and whoever comes after it reads that it is closed.
     """
     with transaction.atomic():
         due = flights.doubted(job_ids)
         ways = {flight.attempt_id: flight.way for flight in due}  # as it stands before anything is written
         over = [flight for flight in due if _is_over(flight)]
         left = [flight for flight in due if flight not in over]
-        again = [flight for flight in left if ways[flight.attempt_id] == "submit"]
+        again = [flight for flight in left if ways[flight.attempt_id] == "submit" and not _closed_ms(flight)]
         if over and again:  # some sessions are let go, others get a new fence
             sessions.lock([flight.resource_id for flight in over + again])
         end([Finding.waited_out(flight) for flight in over])
@@ -49,6 +54,7 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
         asked = _within_budget(
             [replace(f, action=way) for f in left if (way := ways[f.attempt_id]) in ("poll", "find")]
         )
+        attempts.ask([{"id": f.attempt_id, "pause_ms": ms} for f in left if (ms := _closed_ms(f))])
         # Meant to be asked for, but by now nobody can (a policy changed, its workers died): then it is waited out.
         attempts.doubt([Finding.still_unknown(f).doubt() for f in left if ways[f.attempt_id] == "wait"])
         for flight in asked:
@@ -75,6 +81,12 @@ def cancel_upstream(job_ids: Sequence[UUID]) -> list[Flight]:
 def _is_over(flight: Flight) -> bool:
     """Whether waiting longer is in vain: max_runtime has passed, and nobody can say more."""
     return flight.waited_out and (flight.way == "wait" or (flight.way != "submit" and flight.asked_in_vain))
+
+
+def _closed_ms(flight: Flight) -> int:
+    """So long what would be sent again is put off; 0: it is not."""
+    ms = (flight.row["closed_ms"] or 0) if flight.way == "submit" else 0
+    return min(math.ceil(ms), CLOSED_MS) if ms > 0 else 0
 
 
 def _within_budget(wanted: Sequence[Flight]) -> list[Flight]:

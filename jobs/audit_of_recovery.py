@@ -16,15 +16,19 @@ RULES = {
         FROM jobs_attempt
         WHERE ended_at IS NULL AND lease_until < statement_timestamp() - interval '{NOTICED_HOURS} hours'
     """,
-    # Where the upstream says that it runs it is believed; where it then tells nothing, the
-    # second time ends it. A type that was changed may have had another max_runtime.
+    # Where the upstream says that it runs it is believed; where it then tells nothing, the second time ends it. Of what was
+    # called before attempts kept theirs, a changed type may have had another max_runtime. In a pool that is closed since a
+    # restore nothing is sent again before its time is over.
     "P3.work_ends_by_its_max_runtime": f"""
         SELECT 'attempt ' || a.id AS subject, 'called at ' || a.called_at || coalesce(', asked at ' || a.asked_at, '') AS found,
-               'over by ' || a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0) AS expected
+               'over by ' || o.at AS expected
         FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype t ON t.id = j.type_id
-        WHERE a.ended_at IS NULL AND a.phase IN ('{CALLING}', '{ACCEPTED}') AND j.price_version = t.version
-          AND a.called_at + make_interval(secs => t.max_runtime_ms / 1000.0)
-              < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
+        JOIN pool_upstreamaccount c ON c.id = a.account_id JOIN pool_pool p ON p.id = c.pool_id
+        CROSS JOIN LATERAL (SELECT GREATEST(p.quarantined_until, a.called_at + make_interval(
+            secs => GREATEST(a.over_ms, t.max_runtime_ms) / 1000.0)) AS at) o
+        WHERE a.ended_at IS NULL AND a.phase IN ('{CALLING}', '{ACCEPTED}')
+          AND (a.over_ms IS NOT NULL OR j.price_version = t.version)
+          AND o.at < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
           AND (a.asked_at IS NULL OR a.asked_at < statement_timestamp() - interval '{FOUND_OUT_HOURS} hours'
                OR (a.verdict = '{UNKNOWN}' AND a.asks_failed > 1))
     """,

@@ -64,7 +64,8 @@ def told(flight: Flight, call: Call, answer: Answer) -> bool:
     """PROCESSING stays PROCESSING: what the upstream said is kept; where it can be asked, that decides, else its word does.
 
     False when it speaks of other work than this attempt's. Of an attempt that has ended its word is evidence, and news only
-    where nobody knew how it ended. Locks the attempt, then its session; of a word that comes twice the second finds the
+    where nobody knew how it ended. It counts whatever is done meanwhile: sent again or restored, the attempt has another
+    fence, and the word is of that. Locks the attempt, then its session; of a word that comes twice the second finds the
     attempt ended.
     """
     outcome = hear(_adapter(str(call.upstream.get("adapter") or "http")), call, answer)
@@ -76,7 +77,8 @@ def told(flight: Flight, call: Call, answer: Answer) -> bool:
     if ended and (full or flight.row["verdict"] != UNKNOWN):
         attempts.append_evidence([] if full else [finding.evidence()])
     elif not ended and _can_be_asked(flight, outcome.reference):
-        _ask_now(finding, kept=not full)
+        if not _ask_now(finding, kept=not full):  # it ended meanwhile, and does not open again
+            return told(_as_ended(flight), call, answer)
     elif not full or outcome.over:
         results.learn([finding])
     return True
@@ -88,13 +90,23 @@ def _can_be_asked(flight: Flight, told: str) -> bool:
     return flight.ways.confirms and inquiry.way(known, flight.ways, may_send_again=False) != "wait"
 
 
-def _ask_now(finding: Finding, *, kept: bool) -> None:
+def _ask_now(finding: Finding, *, kept: bool) -> bool:
+    """False when there is nothing to ask for any more; then nothing was written."""
     flight, outcome = finding.flight, finding.outcome
     with transaction.atomic():
+        if not (news := attempts.news(flight.attempt_id, outcome.reference)):
+            return False
         attempts.append_evidence([finding.evidence()] if kept else [])
         crashpoint("callback.noted")
-        due = [row for row in attempts.news(flight.attempt_id, outcome.reference) if row["lease_until"] is None]
-        announce_attempts(attempt_told, due)
+        announce_attempts(attempt_told, [row for row in news if row["lease_until"] is None])
+    return True
+
+
+def _as_ended(flight: Flight) -> Flight:
+    ended = flights.of_attempt(flight.attempt_id)
+    if ended is None or ended.row["ended_at"] is None:
+        raise AttemptLost(flight.row["dispatch_key"])
+    return ended
 
 
 def _is_own(dispatch_key: str, token: str) -> bool:

@@ -108,6 +108,18 @@ class Finding:
         return self.kind in ("poll", "find")
 
     @property
+    def of_key(self) -> bool:
+        """Whether it is the upstream's own word of a dispatch key, not the answer to one sending of it."""
+        return self.kind == "callback"
+
+    def standing(self, fences: Mapping[int, int]) -> "Finding":
+        """The same, by the fences of the (locked) attempts: the upstream's own word is of whichever sending is the last."""
+        fence = fences.get(self.flight.attempt_id)
+        if fence is None or not self.of_key:
+            return self
+        return replace(self, flight=replace(self.flight, fence=fence))
+
+    @property
     def is_news(self) -> bool:
         """Whether it tells more than is known; of a thousand polls that say "still running" one is kept."""
         row = self.flight.row

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from jobs import inquiry
 from jobs.states import ACCEPTED, UNKNOWN
 from jobs.verdicts import CRASH_BUDGET, DEFAULT_RETRY
@@ -71,7 +69,7 @@ class Flight:
     @property
     def over_ms(self) -> int:
         """So long after its intent the upstream session is certainly over: it may have been sent until its lease ended."""
-        return int(self.row["max_runtime_ms"] + settings.LEASE_SECONDS * 1000)
+        return int(self.row["over_ms"])
 
     @property
     def waited_out(self) -> bool:

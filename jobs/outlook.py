@@ -86,6 +86,8 @@ def _next(flight: Flight) -> str:
     verb = {"poll": "polled", "find": "looked for by its key", "submit": "sent again", "wait": "ends by itself"}[
         flight.way
     ]
+    if flight.way == "submit" and row["closed_until"]:
+        return f"sent again when the time of its closed pool is over, at {_time(row['closed_until'])}"
     if row["look_at"] is None or row["look_at"] <= row["now"]:
         return f"{verb} now, it is due"
     return f"{verb} at {_time(row['look_at'])}"
@@ -104,6 +106,8 @@ def _latest(flight: Flight) -> str:
     may_run_on = flight.way in ("poll", "find")
     if flight.way == "submit":
         most = _most_sendings(flight)
+        if row["closed_until"]:
+            return f"max_runtime after it is sent again, of at most {most} sendings; its pool is closed until then."
         return f"{at}, if it is not sent again: each sending, of at most {most}, allows max_runtime anew."
     if flight.waited_out and may_run_on and row["verdict"] != UNKNOWN:
         return (
@@ -112,7 +116,7 @@ def _latest(flight: Flight) -> str:
     if flight.waited_out:
         return f"Overdue since {at}: it ends with the next asking, if that tells nothing."
     more = ", or later while the upstream says that it runs" if may_run_on else ""
-    return f"{at} (max_runtime after it was sent){more}."
+    return f"{at} (max_runtime, as it was then, after it was sent){more}."
 
 
 def _follows(flight: Flight) -> str:

@@ -21,6 +21,7 @@ from jobs.outage import DATABASE_AWAY
 from jobs.queries import claim, endings, suspicions
 from jobs.states import FAILED, JOB, NOT_EXECUTED, PROVEN, UNKNOWN
 from jobs.transitions import REVIEW_SECONDS
+from pool import transitions as sessions
 from pool.secrets import SecretUnreadable
 from statemachine.crashpoints import crashpoint
 from statemachine.sql import Row
@@ -113,7 +114,7 @@ def _ways(row: Row) -> Ways:
 
 
 def _to_be_asked(rows: Sequence[Row]) -> list[Row]:
-    """As many as fit into a round, but at least one."""
+    """As many as fit into a round, but at least one; they come in turns of their pools."""
     asked: list[Row] = []
     calls_left = MOST_CALLS
     for row in rows:
@@ -223,7 +224,8 @@ def _taken_up(row: Row, number: int, account: Row, answers: Sequence[Answer]) ->
 
 
 def _take_up(row: Row, number: int, account: Row, answers: Sequence[Answer]) -> bool:
-    """PENDING → ASSIGNED → PROCESSING: the attempt of that number, whose commits were lost, is opened again and found out.
+    """PENDING → ASSIGNED → PROCESSING: the attempt of that number, whose commits were lost, is opened again and found out,
+    on a session that rests where no other is free.
 
     False when no session of the account is free yet, or the job was cancelled. Locks the job, a session of the account
     (passing over those that others have), the pool when its virtual time goes on, the account's balance, then the
@@ -238,6 +240,8 @@ def _take_up(row: Row, number: int, account: Row, answers: Sequence[Answer]) -> 
             busy = -1 if suspicions.gets_free(account["account_id"]) else 0
             suspicions.later([{"job_id": job_id, "since": row["since"], "pause_ms": BUSY_PAUSE_MS, "failed": busy}])
             return False
+        if session["rests"]:
+            sessions.wake([session["id"]])
         suspicions.give_turn(job_id, job["turn"])
         skipped = [_skipped(n, answers) for n in range(job["attempts"] + 1, number)]
         fence = suspicions.skip_numbers(job, session, skipped)

@@ -114,18 +114,18 @@ def learn(findings: Sequence[Finding]) -> None:
     """PROCESSING stays PROCESSING: what the upstream answered is kept; sessions known to be over are let go at once.
 
     Evidence is appended unfenced; ends, news and doubts name the fence, so a late writer changes nothing; a success that
-    it brings is remembered, and `late.book` draws what it means. Locks the attempts by id, where a call failed the health of
-    their pools (see `health.weigh`), sessions by id, then accounts that want to be asked less. The hand-off to the next job
-    and the accounting of this one follow side by side.
+    it brings is remembered, and `late.book` draws what it means. A callback has the fence that it finds. Locks the attempts
+    by id, where a call failed the health of their pools (see `health.weigh`), sessions by id, then accounts that want to be
+    asked less. The hand-off to the next job and the accounting of this one follow side by side.
     """
     with transaction.atomic():
         kept = attempts.append_evidence([finding.evidence() for finding in findings if finding.is_news])
         crashpoint("learn.noted")
         # The others are of attempts that a restore took away, and say nothing of whatever has their numbers by now.
         findings = one_of_each([f for f in findings if f.flight.attempt_id in kept or not f.is_news])
-        if not all(finding.ends and not finding.denies for finding in findings):  # else `end` locks them, all at once
-            attempts.lock([finding.flight.attempt_id for finding in findings])
-            findings = _undeceived(findings)
+        if not all(f.ends and not f.denies and not f.of_key for f in findings):  # else `end` locks them, all at once
+            fences = attempts.lock([finding.flight.attempt_id for finding in findings])
+            findings = _undeceived([finding.standing(fences) for finding in findings])
         findings, troubles = health.weigh(findings)
         ended = end([finding for finding in findings if finding.ends])
         fetching.owe(findings, ended)

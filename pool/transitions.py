@@ -154,6 +154,13 @@ def release(resource_ids: Sequence[int]) -> int:
     )
 
 
+def wake(resource_ids: Sequence[int]) -> None:
+    """COOLDOWN → AVAILABLE: these (locked) sessions have work of before, which the caller puts on them in this transaction.
+    What is wanted of them stays, and holds when that has ended.
+    """
+    RESOURCE.take("release", _rows(resource_ids), columns={"available_at": "NULL"}, cause="taken up")
+
+
 def take_out(resource_ids: Sequence[int]) -> None:
     """AVAILABLE, COOLDOWN → OFFLINE: those of them (locked) that are to be offline."""
     RESOURCE.take(

@@ -192,6 +192,10 @@ class Attempt(models.Model):
     called_as = models.CharField(
         max_length=32, blank=True, db_default="", help_text="Digest of what its call was made of."
     )
+    over_ms = models.BigIntegerField(
+        null=True,
+        help_text="So long after its intent its session is certainly over: a lease, and max_runtime as it was.",
+    )
     look_at = models.DateTimeField(null=True, help_text="When it is asked for, or a failed finish is looked at again.")
     asked_at = models.DateTimeField(null=True, help_text="When its outcome was last asked for, whatever came of it.")
     asks_failed = models.PositiveIntegerField(db_default=0, help_text="Askings in a row that told nothing.")

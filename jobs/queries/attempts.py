@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.inquiry import LONGEST_REST_MS
-from jobs.queries.flights import CALLED_AS
+from jobs.queries.flights import CALLED_AS, OF_TYPE_MS, OVER_MS
 from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
 
@@ -20,21 +20,27 @@ WITH resent AS (
 UPDATE jobs_attempt SET phase = '{CALLING}', called_at = clock_timestamp(), holder = %(holder)s,
        sendings = 1 + (%(holder)s <> '' AND id IN (SELECT id FROM resent))::int,
        lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
+       over_ms = (SELECT {OF_TYPE_MS} FROM jobs_job j JOIN jobs_jobtype jt ON jt.id = j.type_id WHERE j.id = job_id),
        called_as = (SELECT {CALLED_AS} FROM jobs_job j JOIN jobs_jobtype jt ON jt.id = j.type_id, pool_upstreamaccount c
                     JOIN pool_pool p ON p.id = c.pool_id WHERE j.id = job_id AND c.id = jobs_attempt.account_id)
 WHERE job_id = ANY(%(jobs)s) AND ended_at IS NULL AND phase = '{INTENDED}'
 RETURNING id, job_id, resource_id, fence"""
 
-_AGAIN = """
+# What it began before may run on, so the longest of all its sendings counts, from the last of them.
+_AGAIN = f"""
 WITH due AS (
-    SELECT a.id, a.resource_id FROM jobs_attempt a
+    SELECT a.id, a.resource_id, {OVER_MS} AS over_ms
+    FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype jt ON jt.id = j.type_id
+    JOIN pool_upstreamaccount c ON c.id = a.account_id JOIN pool_pool p ON p.id = c.pool_id
     WHERE a.id = ANY(%s) AND a.ended_at IS NULL AND a.look_at <= clock_timestamp()
-    ORDER BY a.id FOR NO KEY UPDATE),
+      AND (p.quarantined_until IS NULL OR p.quarantined_until <= clock_timestamp())
+    ORDER BY a.id FOR NO KEY UPDATE OF a),
 sessions AS (
     SELECT r.id FROM pool_resource r JOIN due ON due.resource_id = r.id ORDER BY r.id FOR NO KEY UPDATE OF r),
 fenced AS (
     UPDATE pool_resource r SET fence = r.fence + 1 FROM sessions s WHERE r.id = s.id RETURNING r.id, r.fence)
 UPDATE jobs_attempt a SET fence = f.fence, holder = %s, sendings = a.sendings + 1, look_at = NULL,
+       over_ms = due.over_ms,
        called_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => %s)
 FROM due, fenced f WHERE a.id = due.id AND f.id = due.resource_id
 RETURNING a.id, a.job_id, a.resource_id, a.fence"""
@@ -55,7 +61,7 @@ FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, key text, kind 
 JOIN jobs_attempt a ON a.id = v.id AND a.dispatch_key = v.key
 RETURNING attempt_id"""
 
-_LOCK = "SELECT id FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"
+_LOCK = "SELECT id, fence FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"
 
 _END = f"""
 UPDATE jobs_attempt a SET phase = '{ENDED}', ended_at = clock_timestamp(), lease_until = NULL, look_at = NULL,
@@ -153,7 +159,9 @@ def begin(job_ids: Sequence[UUID], holder: str, lease_seconds: float) -> list[Ro
 
 
 def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -> list[Row]:
-    """Takes doubted attempts over for another sending: same key, same resource, a new fence on both."""
+    """Takes doubted (locked) attempts over for another sending: same key, same resource, a new fence on both; none whose
+    pool is closed by now.
+    """
     return fetch(_AGAIN, [list(attempt_ids), holder, lease_seconds])
 
 
@@ -171,9 +179,9 @@ def append_evidence(rows: Sequence[dict[str, Any]]) -> set[int]:
     return {row["attempt_id"] for row in fetch(_EVIDENCE, [json.dumps(rows)])} if rows else set()
 
 
-def lock(attempt_ids: Sequence[int]) -> None:
-    """Locks those of the attempts that are open, in id order."""
-    fetch(_LOCK, [list(attempt_ids)])
+def lock(attempt_ids: Sequence[int]) -> dict[int, int]:
+    """Locks those of the attempts that are open, in id order; their fences by id, as they stand."""
+    return {row["id"]: row["fence"] for row in fetch(_LOCK, [list(attempt_ids)])}
 
 
 def shown_to_be_taken(attempt_ids: Sequence[int]) -> set[int]:

@@ -10,7 +10,10 @@ from jobs.states import ACCEPTED, CALLING, UNKNOWN
 from statemachine.sql import fetch
 
 # The intent is no sending: until its lease ends a call may still be on its way, and the upstream has max_runtime from then.
-OVERDUE = f"a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0 + {settings.LEASE_SECONDS})"
+OF_TYPE_MS = f"jt.max_runtime_ms + {round(settings.LEASE_SECONDS * 1000)}"
+# As it was when it was sent, since the upstream allows what it was told then; longer, if its type says so by now.
+OVER_MS = f"GREATEST(a.over_ms, {OF_TYPE_MS})"
+OVERDUE = f"a.called_at + make_interval(secs => {OVER_MS} / 1000.0)"
 # What a call is made of, beside payload and credential, as declared now. An upstream that is called otherwise may know the
 # same work by nothing.
 CALLED_AS = """md5(jsonb_build_array(
@@ -26,7 +29,8 @@ SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.n
        {overdue} <= clock_timestamp() AS waited_out, a.asked_at >= {overdue} AS asked_since,
        (extract(epoch FROM clock_timestamp() - a.called_at) * 1000)::float8 AS age_ms,
        (extract(epoch FROM c.ask_after - clock_timestamp()) * 1000)::float8 AS asks_rest_ms,
-       j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream::text AS type_upstream, jt.max_runtime_ms,
+       (extract(epoch FROM p.quarantined_until - clock_timestamp()) * 1000)::float8 AS closed_ms,
+       j.payload, j.metadata, j.crashes, jt.name AS type, jt.upstream::text AS type_upstream, {over_ms} AS over_ms,
        jt.retry,
        tt.name AS tenant, c.name AS account, c.sealed_credential, c.labels, c.vars, c.base_url, c.pool_id,
        p.upstream::text AS pool_upstream, p.cooldown_ms,
@@ -94,5 +98,6 @@ def lapsed(job_ids: Sequence[UUID]) -> list[Flight]:
 
 
 def _flights(where: str, ids: list[int] | list[UUID] | list[str], lock: str, beside: str = "") -> list[Flight]:
-    rows = fetch(_FLIGHT.format(where=where, lock=lock, overdue=OVERDUE, as_called=AS_CALLED, beside=beside), [ids])
+    derived = {"overdue": OVERDUE, "over_ms": OVER_MS, "as_called": AS_CALLED}
+    rows = fetch(_FLIGHT.format(where=where, lock=lock, beside=beside, **derived), [ids])
     return [Flight(row["attempt_id"], row["fence"], row["job_id"], row["resource_id"], row) for row in rows]

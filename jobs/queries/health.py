@@ -1,5 +1,7 @@
 """What should not be: work that is overdue, pools that serve nobody, outcomes nobody found out. Each question is bounded."""
 
+from django.conf import settings
+
 from statemachine.sql import Row, fetch
 
 MOST = 1_000  # rows one question counts
@@ -28,10 +30,14 @@ SELECT p.id, p.name, p.accepting,
         WHERE r.pool_id = p.id AND r.accepting AND NOT r.disabled AND r.state <> 'offline') AS open_sessions
 FROM pool_pool p ORDER BY p.name"""
 
+# As it was when it was called; an attempt keeps it with the lease. In a closed pool nothing is sent again before its time.
+_RUNTIME_MS = f"GREATEST(a.over_ms - {round(settings.LEASE_SECONDS * 1000)}, t.max_runtime_ms)"
 _UNKNOWN = f"""
 SELECT count(*) AS number, max(overdue)::float AS seconds FROM (
-    SELECT EXTRACT(EPOCH FROM clock_timestamp() - a.called_at) - t.max_runtime_ms / 1000.0 AS overdue
+    SELECT EXTRACT(EPOCH FROM clock_timestamp() - GREATEST(
+               p.quarantined_until, a.called_at + make_interval(secs => {_RUNTIME_MS} / 1000.0))) AS overdue
     FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype t ON t.id = j.type_id
+    JOIN pool_upstreamaccount c ON c.id = a.account_id JOIN pool_pool p ON p.id = c.pool_id
     WHERE a.ended_at IS NULL AND a.verdict = 'unknown' LIMIT {MOST}) u
 WHERE overdue > %s"""
 

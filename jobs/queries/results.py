@@ -10,9 +10,9 @@ def owner(job_id: UUID) -> int:
     return int(fetch("SELECT tenant_id FROM jobs_job WHERE id = %s", [job_id])[0]["tenant_id"])
 
 
-def may_end(attempt_id: int, fence: int) -> bool:
-    """Whether a finding with this fence may still end the attempt."""
-    sql = "SELECT 1 AS yes FROM jobs_attempt WHERE id = %s AND fence = %s AND ended_at IS NULL"
+def may_end(attempt_id: int, fence: int | None) -> bool:
+    """Whether a finding with this fence may still end the attempt; None: one that counts whichever stands."""
+    sql = "SELECT 1 AS yes FROM jobs_attempt WHERE id = %s AND fence = COALESCE(%s, fence) AND ended_at IS NULL"
     return bool(fetch(sql, [attempt_id, fence]))
 
 

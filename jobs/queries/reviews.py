@@ -28,8 +28,9 @@ SELECT h.id AS hold_id, h.job_id AS id, h.run, j.run AS job_run, j.state, j.tena
                     WHERE a.job_id = j.id AND a.ended_at IS NOT NULL AND a.finished_at IS NULL) THEN '{UNFINISHED}'
        WHEN j.state = 'processing' AND o.id IS NULL THEN '{STRANDED}'
        WHEN o.verdict = '{UNKNOWN}' AND o.opened_at < d.asked THEN '{OUTCOME_UNKNOWN}'
-       WHEN o.phase IN ('{CALLING}', '{ACCEPTED}') AND o.opened_at < least(
-            d.asked, statement_timestamp() - make_interval(secs => jt.max_runtime_ms / 1000.0)) THEN '{OVERRUNNING}'
+       WHEN o.phase IN ('{CALLING}', '{ACCEPTED}') AND o.opened_at < least(d.asked,
+            statement_timestamp() - make_interval(secs => GREATEST(o.over_ms, jt.max_runtime_ms) / 1000.0))
+            THEN '{OVERRUNNING}'
        ELSE '{LIVES}' END AS fact
 FROM credits_hold h
 CROSS JOIN (SELECT statement_timestamp() - make_interval(secs => %s) AS asked) d

@@ -30,7 +30,7 @@ WITH suspected AS (
 SELECT count(*) AS jobs FROM suspected"""
 
 # Unless it is said since when nothing was sent any more, a worker of before sends what it intended until its lease ends.
-_SUSPECTS = f"""
+_LOOKED_AT = f"""
 SELECT s.job_id, s.since, s.pool_id, s.asks_failed, j.state, j.attempts, j.max_attempts, j.run, j.payload, j.metadata,
        jt.name AS type, jt.upstream::text AS type_upstream, jt.delivery, jt.max_runtime_ms, tt.name AS tenant,
        p.upstream::text AS pool_upstream,
@@ -38,12 +38,22 @@ SELECT s.job_id, s.since, s.pool_id, s.asks_failed, j.state, j.attempts, j.max_a
             (SELECT quiet_since FROM pool_restoration ORDER BY at DESC, id DESC LIMIT 1),
             s.since + make_interval(secs => {settings.LEASE_SECONDS}))) * 1000)::float8 AS quiet_ms,
        (SELECT count(*) FROM pool_upstreamaccount u WHERE u.pool_id = s.pool_id) AS accounts
-FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN jobs_jobtype jt ON jt.id = j.type_id
-JOIN tenants_tenant tt ON tt.id = j.tenant_id JOIN pool_pool p ON p.id = s.pool_id
-WHERE s.decided_at IS NULL AND"""
-_DUE = f"""{_SUSPECTS} s.look_at <= clock_timestamp() AND p.quarantined_at IS NOT NULL
-ORDER BY s.look_at, s.job_id LIMIT {MOST} FOR NO KEY UPDATE OF s SKIP LOCKED"""
-_UNDECIDED = f"{_SUSPECTS} s.pool_id = %s ORDER BY s.job_id LIMIT {MOST}"
+FROM {{suspicions}} s JOIN jobs_job j ON j.id = s.job_id JOIN jobs_jobtype jt ON jt.id = j.type_id
+JOIN tenants_tenant tt ON tt.id = j.tenant_id JOIN pool_pool p ON p.id = s.pool_id"""
+_IS_DUE = "s.pool_id = p.id AND s.decided_at IS NULL AND s.look_at <= clock_timestamp()"
+# Each pool has its share, and whose is looked at first is drawn each time: one that answers nobody keeps no other waiting.
+_DUE = f"""
+WITH pools AS MATERIALIZED (
+    SELECT p.id, count(*) OVER () AS n FROM pool_pool p
+    WHERE p.quarantined_at IS NOT NULL AND EXISTS (SELECT FROM jobs_suspicion s WHERE {_IS_DUE})),
+due AS MATERIALIZED (
+    SELECT l.* FROM pools p CROSS JOIN LATERAL (
+        SELECT s.job_id, s.since, s.pool_id, s.asks_failed, s.look_at FROM jobs_suspicion s WHERE {_IS_DUE}
+        ORDER BY s.look_at, s.job_id LIMIT GREATEST(1, {MOST} / p.n) FOR NO KEY UPDATE SKIP LOCKED) l)
+{_LOOKED_AT.format(suspicions="due")}
+ORDER BY row_number() OVER (PARTITION BY s.pool_id ORDER BY s.look_at, s.job_id), random(), s.job_id"""
+_UNDECIDED = f"""{_LOOKED_AT.format(suspicions="jobs_suspicion")}
+WHERE s.decided_at IS NULL AND s.pool_id = %s ORDER BY s.job_id LIMIT {MOST}"""
 _LATER = """
 UPDATE jobs_suspicion s SET look_at = clock_timestamp() + make_interval(secs => v.pause_ms / 1000.0),
        asks_failed = CASE WHEN v.failed < 0 THEN 0 ELSE s.asks_failed + v.failed END
@@ -86,9 +96,12 @@ SELECT u.id AS account_id, u.name AS account, u.sealed_credential, u.labels, u.v
        u.tracked_since IS NOT NULL AND p.tracks_credits AS pays
 FROM pool_upstreamaccount u JOIN pool_pool p ON p.id = u.pool_id WHERE u.pool_id = ANY(%s) ORDER BY u.id"""
 
+# Whoever wants one to rest wants that nothing begins on it. One that is awake goes first.
+_RESTS = f"r.state IN {RESOURCE.guard('release')}"
 _SESSION = f"""
-SELECT r.id, r.account_id, r.fence FROM pool_resource r
-WHERE r.account_id = %s AND r.state IN {RESOURCE.guard("reserve")} ORDER BY r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
+SELECT r.id, r.account_id, r.fence, {_RESTS} AS rests FROM pool_resource r
+WHERE r.account_id = %s AND (r.state IN {RESOURCE.guard("reserve")} OR {_RESTS})
+ORDER BY rests, r.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
 _STANDS = f"""
 SELECT j.id, j.pool_id, j.run, j.attempts, j.cost, COALESCE(j.turn, p.virtual_time) AS turn
 FROM jobs_job j JOIN pool_pool p ON p.id = j.pool_id JOIN jobs_suspicion s ON s.job_id = j.id
@@ -112,7 +125,9 @@ def suspect() -> int:
 
 
 def due() -> list[Row]:
-    """Locks suspicions that are to be looked at, passing over those that others have."""
+    """Locks suspicions that are to be looked at, as many of each closed pool, passing over those that others have. In turns of
+    the pools, of each those first that have waited longest.
+    """
     return fetch(_DUE)
 
 
@@ -181,7 +196,9 @@ def stands(seen: Row) -> Row | None:
 
 
 def session_of(account_id: int) -> Row | None:
-    """Locks a session of the account on which nothing runs; draining ones too, since the work is there already."""
+    """Locks a session of the account on which nothing runs; draining ones too, and those at rest (`rests`), since the work is
+    there already.
+    """
     return next(iter(fetch(_SESSION, [account_id])), None)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from jobs.flight import Flight
-from jobs.queries.flights import AS_CALLED, OVERDUE
+from jobs.queries.flights import AS_CALLED, OVER_MS, OVERDUE
 from jobs.verdicts import UPSTREAM_REFUSED
 from statemachine.sql import Row, fetch
 
@@ -14,8 +14,9 @@ SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.s
        a.lease_until, a.cancels, a.cancel_at, {OVERDUE} AS ends_at, {OVERDUE} <= clock_timestamp() AS waited_out,
        a.asked_at >= {OVERDUE} AS asked_since, clock_timestamp() AS now,
        j.cancel_requested_at IS NOT NULL AS cancel_wanted, {AS_CALLED},
-       j.state, j.crashes, j.tries, j.max_attempts, j.cancel_requested_at, jt.delivery, jt.retry, jt.max_runtime_ms,
-       jt.upstream::text AS type_upstream, p.upstream::text AS pool_upstream
+       j.state, j.crashes, j.tries, j.max_attempts, j.cancel_requested_at, jt.delivery, jt.retry, {OVER_MS} AS over_ms,
+       jt.upstream::text AS type_upstream, p.upstream::text AS pool_upstream,
+       CASE WHEN p.quarantined_until > clock_timestamp() THEN p.quarantined_until END AS closed_until
 FROM jobs_attempt a
 JOIN jobs_job j ON j.id = a.job_id
 JOIN jobs_jobtype jt ON jt.id = j.type_id

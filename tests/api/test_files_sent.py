@@ -92,7 +92,7 @@ def test_a_repeat_has_the_same_address_to_the_letter_however_late_it_goes_out(
     later(monkeypatch, 3)
     (again,) = asking.verify([first.job_id], factories.HOLDER)
     assert (again.action, again.repeat) == ("submit", True)
-    moved = {**again.row, "max_runtime_ms": 60_000 + again.row["max_runtime_ms"]}  # what `apply` changes meanwhile
+    moved = {**again.row, "over_ms": 60_000 + again.row["over_ms"]}  # what `apply` changes meanwhile
     late = calls.call_of(Flight(again.attempt_id, again.fence, again.job_id, again.resource_id, moved))
     assert (late.key, late.payload) == (before.key, before.payload)
 
