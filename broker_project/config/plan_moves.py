@@ -6,15 +6,9 @@ from django.db.models import Count
 
 from broker_project.config.plan import Change, Plan
 from jobs.models import Attempt
+from jobs.queries import called_as
 
-MADE_OF: Final = (
-    "preset",
-    "adapter",
-    "base_url",
-    "headers",
-)  # as `called_as` of an attempt, see jobs/queries/flights.py
-REQUEST: Final = ("method", "path", "headers", "body")  # of `submit`, likewise
-FOUND_BY: Final = ("mode", "find", "callback")
+FOUND_BY: Final = ("find", "callback")
 UNKNOWN: Final = "they were called otherwise: where no success is found they stay unknown until max_runtime has passed"
 DENIED: Final = "what came of them is asked so: where that says they never ran, their jobs run again"
 
@@ -22,15 +16,15 @@ DENIED: Final = "what came of them is asked so: where that says they never ran, 
 def plan_moves(plan: Plan) -> None:
     """Says beside what changes how many attempts are under way; the plan's changes are made already."""
     for change in plan.of("pool", "change"):
-        if _differs(change, MADE_OF):
+        if _differs(change, called_as.OF_POOL):
             _tell(change, UNKNOWN, account__pool=change.stored)
     for change in plan.of("account", "change"):
-        if "base_url" in change.columns:
+        if not change.columns.keys().isdisjoint(called_as.OF_ACCOUNT):
             _tell(change, UNKNOWN, account=change.stored)
         elif "credential" in change.columns:
             _tell(change, DENIED, account=change.stored)
     for change in plan.of("job type", "change"):
-        if _differs(change, MADE_OF) or _differs(change, REQUEST, "submit"):
+        if _differs(change, called_as.OF_TYPE) or _differs(change, called_as.OF_SUBMIT, "submit"):
             _tell(change, UNKNOWN, job__type=change.stored)
         elif _differs(change, FOUND_BY):
             _tell(change, DENIED, job__type=change.stored)

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.inquiry import LONGEST_REST_MS
-from jobs.queries.flights import CALLED_AS
+from jobs.queries.called_as import CALLED_AS
 from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
 

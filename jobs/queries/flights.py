@@ -6,18 +6,12 @@ from uuid import UUID
 from django.conf import settings
 
 from jobs.flight import Flight
+from jobs.queries.called_as import AS_CALLED
 from jobs.states import ACCEPTED, CALLING, UNKNOWN
 from statemachine.sql import fetch
 
 # The intent is no sending: until its lease ends a call may still be on its way, and the upstream has max_runtime from then.
 OVERDUE = f"a.called_at + make_interval(secs => jt.max_runtime_ms / 1000.0 + {settings.LEASE_SECONDS})"
-# What a call is made of, beside payload and credential, as declared now. An upstream that is called otherwise may know the
-# same work by nothing.
-CALLED_AS = """md5(jsonb_build_array(
-    p.upstream -> 'preset', p.upstream -> 'adapter', p.upstream -> 'base_url', p.upstream -> 'headers', c.base_url,
-    jt.upstream -> 'adapter', jt.upstream -> 'base_url', jt.upstream -> 'headers', jt.upstream #> '{submit,method}',
-    jt.upstream #> '{submit,path}', jt.upstream #> '{submit,headers}', jt.upstream #> '{submit,body}')::text)"""
-AS_CALLED = f"a.called_as IN ('', {CALLED_AS}) AS declared_as_called"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
        a.error_class, a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,

@@ -38,6 +38,12 @@ def account_moved(job: Job) -> None:
     account.save()
 
 
+def endpoint_changed(job: Job) -> None:
+    account = attempt_of(job).account
+    account.vars = {"endpoint": "two"}
+    account.save()
+
+
 def slower(job: Job) -> None:
     """Nothing of the call itself."""
     block = job.type.upstream["submit"]
@@ -47,7 +53,7 @@ def slower(job: Job) -> None:
     job.pool.save()
 
 
-CHANGES = [(moved, False), (asked_with_a_key, False), (account_moved, False), (slower, True)]
+CHANGES = [(moved, False), (asked_with_a_key, False), (account_moved, False), (endpoint_changed, False), (slower, True)]
 
 
 @pytest.mark.parametrize(("change", "believed"), CHANGES)
