@@ -25,6 +25,10 @@ UPDATE jobs_attempt SET phase = '{CALLING}', called_at = clock_timestamp(), hold
 WHERE job_id = ANY(%(jobs)s) AND ended_at IS NULL AND phase = '{INTENDED}'
 RETURNING id, job_id, resource_id, fence"""
 
+_CALLED = """
+UPDATE jobs_attempt a SET called_as = v.called_as FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, called_as text)
+WHERE a.id = v.id AND a.ended_at IS NULL"""
+
 _AGAIN = """
 WITH due AS (
     SELECT a.id, a.resource_id FROM jobs_attempt a
@@ -150,6 +154,12 @@ def begin(job_ids: Sequence[UUID], holder: str, lease_seconds: float) -> list[Ro
     One under a key that a restore left to be sent again counts as sent before. No `holder`: nobody sends it now.
     """
     return fetch(_BEGIN, {"jobs": list(job_ids), "holder": holder, "lease": lease_seconds})
+
+
+def called(rows: Sequence[dict[str, Any]]) -> None:
+    """What the calls of these (locked) attempts are made of after all: {id, called_as}."""
+    if rows:
+        fetch(_CALLED, [json.dumps(rows)])
 
 
 def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -> list[Row]:

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.conf import settings
 
 from jobs.flight import Flight
-from jobs.queries.called_as import AS_CALLED
+from jobs.queries.called_as import AS_CALLED, CALLED_AS
 from jobs.states import ACCEPTED, CALLING, UNKNOWN
 from statemachine.sql import fetch
 
@@ -41,8 +41,8 @@ UNDECIDED = f"""a.lease_until IS NULL
 
 
 def opened(attempt_ids: Sequence[int]) -> list[Flight]:
-    """These attempts, if they are still open."""
-    return _flights("a.id = ANY(%s) AND a.ended_at IS NULL", list(attempt_ids), "")
+    """These attempts, if they are still open; beside what all flights have: called_as, the digest of what this row calls with."""
+    return _flights("a.id = ANY(%s) AND a.ended_at IS NULL", list(attempt_ids), "", f", {CALLED_AS} AS called_as")
 
 
 def of_attempt(attempt_id: int) -> Flight | None:

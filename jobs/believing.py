@@ -1,0 +1,20 @@
+"""What is believed of an answer that gainsays what is known, or that comes from elsewhere than the call went to."""
+
+from collections.abc import Sequence
+
+from jobs.findings import Finding
+from jobs.queries import attempts
+
+
+def undeceived(findings: Sequence[Finding]) -> list[Finding]:
+    """A refusal, or a key that is not known, says nothing of work that the upstream has shown that it took, nor of what was
+    sent otherwise than is declared now.
+
+    Asked under the lock of the attempts: it may have shown so, by a callback or to another asker, since the call began.
+    """
+    denied = [finding.flight.attempt_id for finding in findings if finding.denies]
+    taken = attempts.shown_to_be_taken(denied) if denied else set()
+    return [
+        f.doubtful() if f.denies and (f.flight.attempt_id in taken or not f.flight.declared_as_called) else f
+        for f in findings
+    ]
