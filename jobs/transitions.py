@@ -17,7 +17,7 @@ from django.db import transaction
 from credits import ledger
 from jobs import affording, closing, fetching, health, journal, replays, restoring, turns
 from jobs.alone import row_by_row
-from jobs.believing import undeceived
+from jobs.believing import may_be_doubted, undeceived
 from jobs.entering import enter
 from jobs.findings import Finding, one_of_each
 from jobs.flight import Flight
@@ -129,7 +129,9 @@ def learn(findings: Sequence[Finding]) -> None:
         crashpoint("learn.noted")
         # The others are of attempts that a restore took away, and say nothing of whatever has their numbers by now.
         findings = one_of_each([f for f in findings if f.flight.attempt_id in kept or not f.is_news])
-        if not all(finding.ends and not finding.denies for finding in findings):  # else `end` locks them, all at once
+        if not all(
+            finding.ends and not may_be_doubted(finding) for finding in findings
+        ):  # else `end` locks them, all at once
             attempts.lock([finding.flight.attempt_id for finding in findings])
             findings = undeceived(findings)
         findings, troubles = health.weigh(findings)

@@ -24,7 +24,8 @@ def plan_moves(plan: Plan) -> None:
         elif "credential" in change.columns:
             _tell(change, DENIED, account=change.stored)
     for change in plan.of("job type", "change"):
-        if _differs(change, called_as.OF_TYPE) or _differs(change, called_as.OF_SUBMIT, "submit"):
+        of_type = _differs(change, (*called_as.OF_TYPE, *called_as.OF_CALL))
+        if of_type or _differs(change, called_as.OF_SUBMIT, "submit"):
             _tell(change, UNKNOWN, job__type=change.stored)
         elif _differs(change, FOUND_BY):
             _tell(change, DENIED, job__type=change.stored)

@@ -41,7 +41,7 @@ UNDECIDED = f"""a.lease_until IS NULL
 
 
 def opened(attempt_ids: Sequence[int]) -> list[Flight]:
-    """These attempts, if they are still open; beside what all flights have: called_as, the digest of what this row calls with."""
+    """These attempts, if they are still open; beside what all flights have: called_as, of what this row calls with."""
     return _flights("a.id = ANY(%s) AND a.ended_at IS NULL", list(attempt_ids), "", f", {CALLED_AS} AS called_as")
 
 
