@@ -16,19 +16,33 @@ DENIED: Final = "what came of them is asked so: where that says they never ran, 
 def plan_moves(plan: Plan) -> None:
     """Says beside what changes how many attempts are under way; the plan's changes are made already."""
     for change in plan.of("pool", "change"):
-        if _differs(change, called_as.OF_POOL):
+        if is_called_otherwise(change):
             _tell(change, UNKNOWN, account__pool=change.stored)
     for change in plan.of("account", "change"):
-        if not change.columns.keys().isdisjoint(called_as.OF_ACCOUNT):
+        if is_called_otherwise(change):
             _tell(change, UNKNOWN, account=change.stored)
         elif "credential" in change.columns:
             _tell(change, DENIED, account=change.stored)
     for change in plan.of("job type", "change"):
-        of_type = _differs(change, (*called_as.OF_TYPE, *called_as.OF_CALL))
-        if of_type or _differs(change, called_as.OF_SUBMIT, "submit"):
+        if is_called_otherwise(change):
             _tell(change, UNKNOWN, job__type=change.stored)
-        elif _differs(change, FOUND_BY):
+        elif is_found_otherwise(change):
             _tell(change, DENIED, job__type=change.stored)
+
+
+def is_called_otherwise(change: Change) -> bool:
+    """Whether calls are made otherwise by this change of a pool, an account or a job type."""
+    if change.kind == "pool":
+        return _differs(change, called_as.OF_POOL)
+    if change.kind == "account":
+        return not change.columns.keys().isdisjoint(called_as.OF_ACCOUNT)
+    of_type = _differs(change, (*called_as.OF_TYPE, *called_as.OF_CALL))
+    return of_type or _differs(change, called_as.OF_SUBMIT, "submit")
+
+
+def is_found_otherwise(change: Change) -> bool:
+    """Whether another asking tells of the same calls by this change of a job type."""
+    return _differs(change, FOUND_BY)
 
 
 def _differs(change: Change, names: tuple[str, ...], block: str = "") -> bool:
