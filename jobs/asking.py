@@ -61,7 +61,9 @@ def verify(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
             if flight.waited_out and not flight.row["asked_since"]:
                 journal.overdue(flight.row)
         sent = flights.opened([attempt["id"] for attempt in begun])  # by their new fences
-        return sent + asked
+        # An apply may have come in since it was decided: its key goes nowhere else.
+        attempts.doubt([Finding.still_unknown(flight).doubt() for flight in sent if not flight.declared_as_called])
+        return [flight for flight in sent if flight.declared_as_called] + asked
 
 
 @row_by_row([], postponing.cancel)

@@ -1,7 +1,7 @@
 """A flight is an attempt on its way to the upstream."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -40,8 +40,17 @@ class Flight:
 
     @property
     def ways(self) -> Ways:
-        """By which ways its outcome can be learned."""
-        return self._declared.ways
+        """By which ways its outcome can be learned. Elsewhere than it was sent, its reference may be that of other work, and of
+        what is called otherwise nobody stops whatever has its key.
+        """
+        ways = self._declared.ways
+        if self.declared_as_called:
+            return ways
+        there = self.declared_where_called
+        polls, cancels = there or not ways.poll_needs_reference, there and ways.cancel_needs_reference
+        return replace(
+            ways, polls=ways.polls and polls, confirms=ways.confirms and polls, cancels=ways.cancels and cancels
+        )
 
     @property
     def _declared(self) -> Declared:
@@ -60,6 +69,11 @@ class Flight:
     def declared_as_called(self) -> bool:
         """Whether its upstream is still called at the place, and with the request, that it was sent with."""
         return bool(self.row["declared_as_called"])
+
+    @property
+    def declared_where_called(self) -> bool:
+        """Whether that is still the place, whatever it is sent."""
+        return bool(self.row["declared_where_called"])
 
     @property
     def way(self) -> inquiry.Way:

@@ -1,10 +1,12 @@
 """What a configuration brings back after a restore counts as if it had been there when the database went back.
 
 The lost commits may have held a pool, an account, a longer `max_runtime`, or have moved a type to another pool, and jobs were
-sent by that. So its pools are closed for as long as they would have been, and new accounts are asked for waiting jobs as well.
+sent by that. So its pools are closed for as long as they would have been, and new accounts, or the address that calls have
+now, are asked for waiting jobs as well.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs.queries import restoring as queries
@@ -27,20 +29,35 @@ def closings(longest_ms: Mapping[str, int]) -> dict[str, datetime]:
     return {name: at for name, at in until.items() if at > max(stand.get(name) or restore["now"], restore["now"])}
 
 
-def with_doubts(pool_ids: Collection[int]) -> list[int]:
-    """The pools, of these, where jobs wait that an account which is added now may have had before."""
-    return suspicions.where_accounts_matter(pool_ids) if pool_ids else []
+@dataclass(frozen=True)
+class Doubts:
+    """Whose waiting jobs may be known where nobody has asked: ids of pools and job types. `otherwise`: their calls change;
+    the others are found otherwise, or have new accounts.
+    """
+
+    pools: Collection[int] = ()
+    types: Collection[int] = ()
+    pools_otherwise: Collection[int] = ()
+    types_otherwise: Collection[int] = ()
+
+    def pools_concerned(self) -> list[int]:
+        """Pools in which such jobs wait."""
+        pools, types = {*self.pools, *self.pools_otherwise}, {*self.types, *self.types_otherwise}
+        return suspicions.where_places_matter(pools, types) if pools or types else []
 
 
-def close(until: Mapping[int, datetime], with_new_accounts: Collection[int]) -> None:
-    """Closes these pools until then, or longer, if they are closed; in those with new accounts waiting jobs are suspected anew.
+def close(until: Mapping[int, datetime], doubts: Doubts, concerned: Collection[int]) -> None:
+    """Closes these pools until then, or longer, if they are closed; those that the doubts concern, until they are cleared:
+    waiting jobs are suspected anew.
 
     Within the caller's transaction, which has locked the sessions of all these pools; locks the pools by id, then
     suspicions. A claim that waits for a session reads there that it is given to nobody; whoever was asking upstreams decides
-    nothing, since he has not asked the new account.
+    nothing, since he has not asked there.
     """
-    pool_ids = sorted({*until, *with_new_accounts})
+    pool_ids = sorted({*until, *concerned})
     if pool_ids:
         quarantine.close_sessions(pool_ids)
         queries.close_again(pool_ids, until, NOTE)
-        suspicions.look_anew(sorted(with_new_accounts))
+    if concerned:
+        suspicions.look_anew(doubts.pools_otherwise, doubts.types_otherwise, otherwise=True)
+        suspicions.look_anew(doubts.pools, doubts.types, otherwise=False)

@@ -97,11 +97,12 @@ def _word(row: Row, in_vain: float) -> str:
     if row["delivery"] == "at_least_once":
         return Suspicion.Decided.MAY_REPEAT
     # Keys are known to the account that they were sent to; with several the next sending may meet another.
-    return Suspicion.Decided.SAME_KEY if _ways(row).idempotent and row["accounts"] == 1 else ""
+    deduplicated = _ways(row).idempotent and row["accounts"] == 1 and not row["called"]
+    return Suspicion.Decided.SAME_KEY if deduplicated else ""
 
 
 def _may_be_asked(row: Row, in_vain: float = math.inf) -> bool:
-    return _ways(row).finds and row["asks_failed"] < in_vain
+    return _ways(row).finds and row["asks_failed"] < in_vain and row["called"] != Suspicion.Called.DENIED
 
 
 def _ways(row: Row) -> Ways:
@@ -176,6 +177,7 @@ def _ask(rows: Sequence[Row], seconds: float) -> dict[UUID, list[Answer]]:
 def _call(row: Row, account: Row, number: int) -> Call | Outcome:
     """The call, or why it cannot be made."""
     beside = {"dispatch_key": f"job.{row['job_id']}.a{number}", "number": number, "reference": ""}
+    beside |= {"declared_as_called": True}  # it is asked for as it is declared, whatever comes of that
     try:
         return calls.call_of(Flight(0, 0, row["job_id"], 0, {**row, **account, **beside}, "find"))
     except SecretUnreadable as error:
@@ -192,10 +194,14 @@ def _conclude(row: Row, answers: Sequence[Answer]) -> int:
 
     A proven success is taken up, else the highest number that is known, once none above it can be (a number was sent
     only when those before it had come to nothing), or IN_VAIN askings in a row have not told of those above it.
+    What was called otherwise before may be known there: then it says nothing that nobody knows it here.
     """
     known = [answer for answer in answers if _is_known(answer[2])]
     untold = [number for _, number, said in answers if not _is_known(said) and not _is_denied(said)]
     if not known:
+        if answers and not untold and row["called"]:
+            suspicions.denied([row])
+            return 0
         if answers and not untold:
             suspicions.decide(Suspicion.Decided.NEVER_SENT, [row])
         return int(bool(answers) and not untold)

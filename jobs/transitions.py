@@ -7,6 +7,7 @@ job → attempt → health of a pool → resource → pool → upstream account 
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from django.db import transaction
 from credits import ledger
 from jobs import affording, closing, fetching, health, journal, replays, restoring, turns
 from jobs.alone import row_by_row
+from jobs.believing import may_be_doubted, undeceived
 from jobs.entering import enter
 from jobs.findings import Finding, one_of_each
 from jobs.flight import Flight
@@ -107,7 +109,11 @@ def dispatch(job_ids: Sequence[UUID], holder: str) -> list[Flight]:
     Locks jobs, attempts, sessions. A second caller finds the jobs processing and gets nothing to send.
     """
     with transaction.atomic():
-        return flights.opened(intend(job_ids, holder))
+        opened = flights.opened(intend(job_ids, holder))
+        # An apply may have come in since the intent: what is sent is what was read, and that is what stays with the attempt.
+        otherwise = [flight for flight in opened if not flight.declared_as_called]
+        attempts.called([{"id": f.attempt_id, "called_as": f.row["called_as"]} for f in otherwise])
+        return [replace(f, row={**f.row, "declared_as_called": True}) if f in otherwise else f for f in opened]
 
 
 def learn(findings: Sequence[Finding]) -> None:
@@ -123,9 +129,11 @@ def learn(findings: Sequence[Finding]) -> None:
         crashpoint("learn.noted")
         # The others are of attempts that a restore took away, and say nothing of whatever has their numbers by now.
         findings = one_of_each([f for f in findings if f.flight.attempt_id in kept or not f.is_news])
-        if not all(f.ends and not f.denies and not f.of_key for f in findings):  # else `end` locks them, all at once
+        if not all(
+            f.ends and not f.of_key and not may_be_doubted(f) for f in findings
+        ):  # else `end` locks them, all at once
             fences = attempts.lock([finding.flight.attempt_id for finding in findings])
-            findings = _undeceived([finding.standing(fences) for finding in findings])
+            findings = undeceived([finding.standing(fences) for finding in findings])
         findings, troubles = health.weigh(findings)
         ended = end([finding for finding in findings if finding.ends])
         fetching.owe(findings, ended)
@@ -252,20 +260,6 @@ def _abandon(job_ids: Sequence[UUID], why: str) -> list[Row]:
     crashpoint("abandon.ended", abandoned)
     sessions.let_go("unreserve", [{"id": attempt["resource_id"], "fence": attempt["fence"]} for attempt in abandoned])
     return abandoned
-
-
-def _undeceived(findings: Sequence[Finding]) -> list[Finding]:
-    """A refusal, or a key that is not known, says nothing of work that the upstream has shown that it took, nor of what was
-    sent otherwise than is declared now.
-
-    Asked under the lock of the attempts: it may have shown so, by a callback or to another asker, since the call began.
-    """
-    denied = [finding.flight.attempt_id for finding in findings if finding.denies]
-    taken = attempts.shown_to_be_taken(denied) if denied else set()
-    return [
-        f.doubtful() if f.denies and (f.flight.attempt_id in taken or not f.flight.declared_as_called) else f
-        for f in findings
-    ]
 
 
 def _doubt(findings: Sequence[Finding]) -> list[Row]:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from broker_project.config.plan import Change, Plan
+from broker_project.config.plan_moves import is_called_otherwise, is_found_otherwise
 from jobs import reclosing
+from pool.models import Pool
 
 
 def closings(plan: Plan) -> dict[str, datetime]:
@@ -17,10 +19,26 @@ def closings(plan: Plan) -> dict[str, datetime]:
     return reclosing.closings(longest_ms)
 
 
+def doubts(plan: Plan) -> reclosing.Doubts:
+    """Whose waiting jobs the lost commits may have sent to where the plan leads calls now."""
+    grown = {pool for pool, _ in (change.name for change in plan.of("account", "create"))}
+    types = plan.of("job type", "change")
+    of_accounts = (change.stored.pool_id for change in plan.of("account", "change") if is_called_otherwise(change))
+    of_pools = (change.stored.pk for change in plan.of("pool", "change") if is_called_otherwise(change))
+    return reclosing.Doubts(
+        pools=set(Pool.objects.filter(name__in=grown).values_list("pk", flat=True)),
+        types={change.stored.pk for change in types if is_found_otherwise(change)},
+        pools_otherwise={*of_pools, *of_accounts},
+        types_otherwise={change.stored.pk for change in types if is_called_otherwise(change)},
+    )
+
+
 def notes(plan: Plan) -> Iterator[str]:
     """What the plan says of it."""
     for name, until in closings(plan).items():
         yield f"pool {name}: closed until {until:%Y-%m-%d %H:%M:%S} UTC, since a restore did not know what ran in it"
+    for pool in Pool.objects.filter(pk__in=doubts(plan).pools_concerned()).order_by("name"):
+        yield f"pool {pool.name}: jobs that wait since a restore are suspected anew, since they may be known there"
 
 
 def _new_runtime_ms(change: Change) -> int | None:

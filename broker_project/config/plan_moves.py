@@ -6,16 +6,10 @@ from django.db.models import Count
 
 from broker_project.config.plan import Change, Plan
 from jobs.models import Attempt
+from jobs.queries import called_as
 from upstream.quantities import counted
 
-MADE_OF: Final = (
-    "preset",
-    "adapter",
-    "base_url",
-    "headers",
-)  # as `called_as` of an attempt, see jobs/queries/flights.py
-REQUEST: Final = ("method", "path", "headers", "body")  # of `submit`, likewise
-FOUND_BY: Final = ("mode", "find", "callback")
+FOUND_BY: Final = ("find", "callback")
 UNKNOWN: Final = "they were called otherwise: where no success is found they stay unknown until max_runtime has passed"
 DENIED: Final = "what came of them is asked so: where that says they never ran, their jobs run again"
 
@@ -23,18 +17,33 @@ DENIED: Final = "what came of them is asked so: where that says they never ran, 
 def plan_moves(plan: Plan) -> None:
     """Says beside what changes how many attempts are under way; the plan's changes are made already."""
     for change in plan.of("pool", "change"):
-        if _differs(change, MADE_OF):
+        if is_called_otherwise(change):
             _tell(change, UNKNOWN, account__pool=change.stored)
     for change in plan.of("account", "change"):
-        if "base_url" in change.columns:
+        if is_called_otherwise(change):
             _tell(change, UNKNOWN, account=change.stored)
         elif "credential" in change.columns:
             _tell(change, DENIED, account=change.stored)
     for change in plan.of("job type", "change"):
-        if _differs(change, MADE_OF) or _differs(change, REQUEST, "submit"):
+        if is_called_otherwise(change):
             _tell(change, UNKNOWN, job__type=change.stored)
-        elif _differs(change, FOUND_BY):
+        elif is_found_otherwise(change):
             _tell(change, DENIED, job__type=change.stored)
+
+
+def is_called_otherwise(change: Change) -> bool:
+    """Whether calls are made otherwise by this change of a pool, an account or a job type."""
+    if change.kind == "pool":
+        return _differs(change, called_as.OF_POOL)
+    if change.kind == "account":
+        return not change.columns.keys().isdisjoint(called_as.OF_ACCOUNT)
+    of_type = _differs(change, (*called_as.OF_TYPE, *called_as.OF_CALL))
+    return of_type or _differs(change, called_as.OF_SUBMIT, "submit")
+
+
+def is_found_otherwise(change: Change) -> bool:
+    """Whether another asking tells of the same calls by this change of a job type."""
+    return _differs(change, FOUND_BY)
 
 
 def _differs(change: Change, names: tuple[str, ...], block: str = "") -> bool:

@@ -47,11 +47,10 @@ def _write_accounts(plan: Plan) -> None:
     changed = sorted(plan.of("account", "change", "drain"), key=lambda change: int(change.stored.pk))
     offered = [change for change in changed if {"sessions", "credential"} & set(change.columns)]
     until = {pools[name].pk: at for name, at in after_restore.closings(plan).items()}
-    doubtful = reclosing.with_doubts(
-        {pools[name].pk for name, _ in (each.name for each in plan.of("account", "create"))}
-    )
-    locked = _lock_sessions(offered, {*until, *doubtful})
-    reclosing.close(until, doubtful)
+    doubts = after_restore.doubts(plan)
+    concerned = doubts.pools_concerned()
+    locked = _lock_sessions(offered, {*until, *concerned})
+    reclosing.close(until, doubts, concerned)
     for change in changed:
         account: UpstreamAccount = change.stored
         sessions_before = account.sessions

@@ -20,6 +20,10 @@ class Suspicion(models.Model):
         UNDER_WAY = "under_way", "its attempt was still being found out when the pool opened"
         OPERATOR = "operator", "an operator knows that it did not run, or wants it repeated"
 
+    class Called(models.TextChoices):
+        OTHERWISE = "otherwise", "it may have been sent as was declared before: only that it is known decides"
+        DENIED = "denied", "and where it would be sent now nobody knows it"
+
     # No foreign keys in the database: each would be one more trigger to ask for every move of a job.
     job = models.OneToOneField("jobs.Job", models.PROTECT, primary_key=True, related_name="+", db_constraint=False)
     pool = models.ForeignKey("pool.Pool", models.PROTECT, related_name="+", db_constraint=False, db_index=False)
@@ -28,6 +32,13 @@ class Suspicion(models.Model):
     asks_failed = models.PositiveIntegerField(default=0, help_text="Askings in a row that told nothing.")
     attempt = models.ForeignKey(
         "jobs.Attempt", models.PROTECT, null=True, related_name="+", db_constraint=False, db_index=False
+    )
+    called = models.CharField(
+        max_length=10,
+        blank=True,
+        db_default="",
+        choices=Called,
+        help_text="Whether calls were declared otherwise before anybody had asked.",
     )
     decided = models.CharField(max_length=20, blank=True, choices=Decided)
     decided_at = models.DateTimeField(null=True)

@@ -6,7 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from jobs.inquiry import LONGEST_REST_MS
-from jobs.queries.flights import CALLED_AS, OF_TYPE_MS, OVER_MS
+from jobs.queries.called_as import CALLED_AS
+from jobs.queries.flights import OF_TYPE_MS, OVER_MS
 from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
 
@@ -25,6 +26,10 @@ UPDATE jobs_attempt SET phase = '{CALLING}', called_at = clock_timestamp(), hold
                     JOIN pool_pool p ON p.id = c.pool_id WHERE j.id = job_id AND c.id = jobs_attempt.account_id)
 WHERE job_id = ANY(%(jobs)s) AND ended_at IS NULL AND phase = '{INTENDED}'
 RETURNING id, job_id, resource_id, fence"""
+
+_CALLED = """
+UPDATE jobs_attempt a SET called_as = v.called_as FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, called_as text)
+WHERE a.id = v.id AND a.ended_at IS NULL"""
 
 # What it began before may run on, so the longest of all its sendings counts, from the last of them.
 _AGAIN = f"""
@@ -156,6 +161,12 @@ def begin(job_ids: Sequence[UUID], holder: str, lease_seconds: float) -> list[Ro
     One under a key that a restore left to be sent again counts as sent before. No `holder`: nobody sends it now.
     """
     return fetch(_BEGIN, {"jobs": list(job_ids), "holder": holder, "lease": lease_seconds})
+
+
+def called(rows: Sequence[dict[str, Any]]) -> None:
+    """What the calls of these (locked) attempts are made of after all: {id, called_as}."""
+    if rows:
+        fetch(_CALLED, [json.dumps(rows)])
 
 
 def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -> list[Row]:

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.conf import settings
 
 from jobs.flight import Flight
+from jobs.queries.called_as import AS_CALLED, CALLED_AS
 from jobs.states import ACCEPTED, CALLING, UNKNOWN
 from statemachine.sql import fetch
 
@@ -14,13 +15,6 @@ OF_TYPE_MS = f"jt.max_runtime_ms + {round(settings.LEASE_SECONDS * 1000)}"
 # As it was when it was sent, since the upstream allows what it was told then; longer, if its type says so by now.
 OVER_MS = f"GREATEST(a.over_ms, {OF_TYPE_MS})"
 OVERDUE = f"a.called_at + make_interval(secs => {OVER_MS} / 1000.0)"
-# What a call is made of, beside payload and credential, as declared now. An upstream that is called otherwise may know the
-# same work by nothing.
-CALLED_AS = """md5(jsonb_build_array(
-    p.upstream -> 'preset', p.upstream -> 'adapter', p.upstream -> 'base_url', p.upstream -> 'headers', c.base_url,
-    jt.upstream -> 'adapter', jt.upstream -> 'base_url', jt.upstream -> 'headers', jt.upstream #> '{submit,method}',
-    jt.upstream #> '{submit,path}', jt.upstream #> '{submit,headers}', jt.upstream #> '{submit,body}')::text)"""
-AS_CALLED = f"a.called_as IN ('', {CALLED_AS}) AS declared_as_called"
 _FLIGHT = """
 SELECT a.id AS attempt_id, a.fence, a.job_id, a.resource_id, a.dispatch_key, a.number, a.sendings, a.reference,
        a.error_class, a.error_code, a.error_message, a.phase, a.verdict, a.asks_failed, a.cancels, a.told_at, a.asked_at,
@@ -51,8 +45,8 @@ UNDECIDED = f"""a.lease_until IS NULL
 
 
 def opened(attempt_ids: Sequence[int]) -> list[Flight]:
-    """These attempts, if they are still open."""
-    return _flights("a.id = ANY(%s) AND a.ended_at IS NULL", list(attempt_ids), "")
+    """These attempts, if they are still open; beside what all flights have: called_as, of what this row calls with."""
+    return _flights("a.id = ANY(%s) AND a.ended_at IS NULL", list(attempt_ids), "", f", {CALLED_AS} AS called_as")
 
 
 def of_attempt(attempt_id: int) -> Flight | None:

@@ -25,13 +25,14 @@ WITH suspected AS (
     WHERE state IN ('assigned', 'processing')
        OR (state = 'pending' AND (due_at IS NULL OR unaffordable OR due_at <= clock_timestamp() + interval '1 minute'))
     ON CONFLICT (job_id) DO UPDATE SET since = EXCLUDED.since, look_at = EXCLUDED.look_at, asks_failed = 0, decided = '',
+           called = CASE WHEN jobs_suspicion.decided_at IS NULL AND jobs_suspicion.called <> '' THEN 'otherwise' ELSE '' END,
            decided_at = NULL, attempt_id = NULL
     RETURNING 1)
 SELECT count(*) AS jobs FROM suspected"""
 
 # Unless it is said since when nothing was sent any more, a worker of before sends what it intended until its lease ends.
 _LOOKED_AT = f"""
-SELECT s.job_id, s.since, s.pool_id, s.asks_failed, j.state, j.attempts, j.max_attempts, j.run, j.payload, j.metadata,
+SELECT s.job_id, s.since, s.pool_id, s.asks_failed, s.called, j.state, j.attempts, j.max_attempts, j.run, j.payload, j.metadata,
        jt.name AS type, jt.upstream::text AS type_upstream, jt.delivery, jt.max_runtime_ms, tt.name AS tenant,
        p.upstream::text AS pool_upstream,
        (extract(epoch FROM clock_timestamp() - COALESCE(
@@ -48,7 +49,7 @@ WITH pools AS MATERIALIZED (
     WHERE p.quarantined_at IS NOT NULL AND EXISTS (SELECT FROM jobs_suspicion s WHERE {_IS_DUE})),
 due AS MATERIALIZED (
     SELECT l.* FROM pools p CROSS JOIN LATERAL (
-        SELECT s.job_id, s.since, s.pool_id, s.asks_failed, s.look_at FROM jobs_suspicion s WHERE {_IS_DUE}
+        SELECT s.job_id, s.since, s.pool_id, s.asks_failed, s.called, s.look_at FROM jobs_suspicion s WHERE {_IS_DUE}
         ORDER BY s.look_at, s.job_id LIMIT GREATEST(1, {MOST} / p.n) FOR NO KEY UPDATE SKIP LOCKED) l)
 {_LOOKED_AT.format(suspicions="due")}
 ORDER BY row_number() OVER (PARTITION BY s.pool_id ORDER BY s.look_at, s.job_id), random(), s.job_id"""
@@ -68,20 +69,24 @@ WITH undecided AS (
     SELECT job_id FROM jobs_suspicion WHERE {which} AND decided_at IS NULL ORDER BY job_id FOR NO KEY UPDATE)
 UPDATE jobs_suspicion s SET decided = %s, decided_at = clock_timestamp(), attempt_id = %s
 FROM undecided u WHERE s.job_id = u.job_id"""
-# Of a suspicion as `s`, its job and pool: a key that another account may know, while nothing was sent for it.
-_ACCOUNTS_MATTER = f"""j.state IN {JOB.guard("assign")} AND s.pool_id = ANY(%s)
+# Of a suspicion as `s`, its job and pool: a key that may be known elsewhere too, while nothing was sent for it.
+_PLACES_MATTER = f"""j.state IN {JOB.guard("assign")} AND (s.pool_id = ANY(%(pools)s) OR j.type_id = ANY(%(types)s))
     AND ({_TO_BE_RESENT} OR (s.decided IN ('', 'never_sent') AND p.quarantined_at IS NOT NULL))"""
-_WHERE_ACCOUNTS_MATTER = f"""
+_WHERE_PLACES_MATTER = f"""
 SELECT DISTINCT s.pool_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
-WHERE {_ACCOUNTS_MATTER} ORDER BY 1"""
-# Whoever is asking the others names what he has seen, and decides nothing.
+WHERE {_PLACES_MATTER} ORDER BY 1"""
+# Whoever is asking the others names what he has seen, and decides nothing. One that was asked for where calls went before is
+# asked for where they go now; of any other a denial there says nothing of what was sent before.
 _LOOK_ANEW = f"""
 WITH anew AS (
     SELECT s.job_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
-    WHERE {_ACCOUNTS_MATTER} ORDER BY s.job_id FOR NO KEY UPDATE OF s)
+    WHERE {_PLACES_MATTER} ORDER BY s.job_id FOR NO KEY UPDATE OF s)
 UPDATE jobs_suspicion s SET decided = '', decided_at = NULL, asks_failed = 0, look_at = clock_timestamp(),
+       called = CASE WHEN %(otherwise)s AND s.decided <> 'never_sent' OR s.called <> '' THEN 'otherwise' ELSE '' END,
        since = s.since + interval '1 microsecond'
 FROM anew WHERE s.job_id = anew.job_id"""
+_DENIED = f"""
+UPDATE jobs_suspicion SET called = 'denied' WHERE {_SEEN} AND decided_at IS NULL AND called = 'otherwise'"""
 _STILL = f"""
 SELECT s.job_id, s.since FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id
 WHERE {_SEEN} AND s.decided_at IS NULL AND j.state IN {JOB.guard("expire")}
@@ -163,14 +168,22 @@ def decide_all(word: str, pool_id: int) -> None:
     fetch(_DECIDE.format(which="pool_id = %s"), [pool_id, word, None])
 
 
-def where_accounts_matter(pool_ids: Collection[int]) -> list[int]:
-    """Pools, of these, with jobs that wait, of which an account that they have not yet may know."""
-    return [row["pool_id"] for row in fetch(_WHERE_ACCOUNTS_MATTER, [list(pool_ids)])]
+def where_places_matter(pool_ids: Collection[int], type_ids: Collection[int]) -> list[int]:
+    """Pools with jobs that wait, in these pools or of these types, which may be known at a place that is declared only now."""
+    return [row["pool_id"] for row in fetch(_WHERE_PLACES_MATTER, {"pools": list(pool_ids), "types": list(type_ids)})]
 
 
-def look_anew(pool_ids: Collection[int]) -> None:
-    """Nothing is decided any more of such jobs in these (closed) pools. Locks the suspicions by id."""
-    fetch(_LOOK_ANEW, [list(pool_ids)])
+def look_anew(pool_ids: Collection[int], type_ids: Collection[int], *, otherwise: bool) -> None:
+    """Nothing is decided any more of such jobs, whose pools are closed. `otherwise`: from now on they are called otherwise, so
+    of those that nobody asked for yet a denial decides nothing, nor are they sent under the key they had. Locks the
+    suspicions by id.
+    """
+    fetch(_LOOK_ANEW, {"pools": list(pool_ids), "types": list(type_ids), "otherwise": otherwise})
+
+
+def denied(seen: Iterable[Row]) -> None:
+    """Nobody knows these, {job_id, since} as they were seen, where they are sent now; they were called otherwise before."""
+    fetch(_DENIED, [_named(seen)])
 
 
 def still_waiting(seen: Iterable[Row]) -> list[Row]:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from jobs.flight import Flight
-from jobs.queries.flights import AS_CALLED, OVER_MS, OVERDUE
+from jobs.queries.called_as import AS_CALLED
+from jobs.queries.flights import OVER_MS, OVERDUE
 from jobs.verdicts import UPSTREAM_REFUSED
 from statemachine.sql import Row, fetch
 

@@ -13,12 +13,17 @@ from jobs.queries import suspicions
 from pool.models import Pool, Resource, Restoration
 from tenants.models import Tenant
 from tests import factories
-from tests.config.conftest import Apply
+from tests.config.conftest import SMALL, Apply
 from tests.db import RACE_SECONDS, in_another_connection, wait_until_blocked_by_us
 from tests.jobs import keys_world
+from tests.jobs.keys_world import keys
 from tests.jobs.test_restoring import decided, over
 
+__all__ = ["keys"]  # a fixture
+
 pytestmark = pytest.mark.django_db
+ELSEWHERE = "http://127.0.0.1:9901"
+AWAY = ("pools.video.upstream.base_url", ELSEWHERE)
 SECOND = ("pools.video.accounts.a2", {"sessions": 1, "credential": {"env": "A2"}})
 IDEMPOTENT = ("job_types.clip.upstream.submit.idempotent", True)
 FIND = ("job_types.clip.upstream.find", keys_world.FIND)
@@ -177,3 +182,85 @@ def test_an_account_waits_for_a_claim_that_gives_the_key_to_the_one_that_had_it(
     assert reopening.reopen(job.pool_id), "nothing is undecided"
     assert factories.dispatch(job).repeat
     assert factories.attempt_of(job).account.name == "a1"
+
+
+MOVES = {
+    "pools.video.upstream.base_url": ELSEWHERE,
+    "pools.video.accounts.a1.vars": {"endpoint": "two"},
+    "job_types.clip.upstream.submit.path": "'/other'",
+}
+
+
+@pytest.mark.parametrize(("place", "value"), MOVES.items(), ids=list(MOVES))
+@pytest.mark.parametrize(("word", "called"), [("", "otherwise"), ("never_sent", ""), ("same_key", "otherwise")])
+def test_where_calls_go_now_is_asked_for_what_waits(
+    apply: Apply, place: str, value: Any, word: str, called: str
+) -> None:
+    apply(FIND)
+    job = waits()
+    restored()
+    asked = suspicions.undecided(job.pool_id)
+    if word:
+        decide(word)
+    Suspicion.objects.update(look_at=timezone.now() + timedelta(hours=1), asks_failed=3)
+    assert "suspected anew" in apply(FIND, (place, value), dry_run=True)
+    assert "suspected anew" in apply(FIND, (place, value))
+    row = Suspicion.objects.get()
+    assert (row.decided, row.called, row.asks_failed, row.look_at <= timezone.now()) == ("", called, 0, True)
+    suspicions.decide("never_sent", asked)
+    assert decided(job) == "", "whoever asked before has not asked there"
+
+
+def test_another_asking_tells_anew_and_is_believed(apply: Apply) -> None:
+    apply(FIND)
+    job = waits()
+    restored()
+    decide("never_sent")
+    apply(("job_types.clip.upstream.find", {**keys_world.FIND, "after": "2s"}))
+    assert (decided(job), Suspicion.objects.get().called) == ("", "")
+
+
+def test_what_moves_another_type_doubts_nothing(apply: Apply) -> None:
+    other = [("job_types.cut", {**SMALL["job_types"]["clip"], "upstream": {"submit": {"path": "'/cut'"}}})]
+    apply(IDEMPOTENT, *other)
+    factories.submit(factories.make_tenant(), JobType.objects.get(name="clip"), payload={"seconds": 1})
+    restored()
+    decide("same_key")
+    assert "anew" not in apply(IDEMPOTENT, *other, ("job_types.cut.upstream.submit.path", "'/other'"))
+    assert Suspicion.objects.get().decided == "same_key"
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_key_that_a_job_had_is_not_sent_to_another_place(apply: Apply, is_open: bool) -> None:
+    apply(IDEMPOTENT)
+    job = waits()
+    restored()
+    assert suspecting.decide_unasked(job.pool_id) == 1
+    if is_open:
+        assert over(job.pool)
+    apply(IDEMPOTENT, AWAY)
+    assert suspecting.decide_unasked(job.pool_id) == 0
+    assert transitions.assign(job.pool_id) == 0
+    assert over(job.pool)
+    job.refresh_from_db()
+    assert (job.state, job.error["code"], decided(job)) == ("failed", "outcome_unknown", "nobody_knows")
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_that_nobody_knows_a_key_elsewhere_says_nothing_of_where_it_may_have_been_sent(
+    apply: Apply, keys: keys_world.Keys, asked_before: bool
+) -> None:
+    here = ("pools.video.upstream.base_url", f"http://127.0.0.1:{keys.server_port}")
+    there = ("pools.video.upstream.base_url", f"http://localhost:{keys.server_port}")
+    apply(FIND, here)
+    job = waits()
+    restored(quiet_since=timezone.now() - timedelta(minutes=1))
+    if asked_before:
+        assert suspecting.inquire() == 1
+    apply(FIND, there)
+    suspecting.inquire()
+    assert decided(job) == ("never_sent" if asked_before else "")
+    assert over(job.pool)
+    job.refresh_from_db()
+    assert (job.state, decided(job)) == (("pending", "never_sent") if asked_before else ("failed", "nobody_knows"))
+    assert keys.asked

@@ -16,6 +16,7 @@ from tests.jobs.test_callbacks import DONE_BODY, REFERENCE, SAYS, address_of, te
 from upstream.calls import Outcome
 
 pytestmark = pytest.mark.django_db
+TELLING = {"pool_upstream": "{}", "type_upstream": '{"mode": "callback"}', "declared_as_called": True}  # of a flight
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ def test_an_address_of_before_which_named_the_id_is_understood() -> None:
 def test_news_of_what_a_restore_lost_are_to_be_repeated_until_it_is_there_again() -> None:
     """A waiting job whose first try was begun in the lost time, and is told of before its key is sent again."""
     job = factories.at("pending", poll_type(mode="callback", poll=None, callback={**SAYS, **REFERENCE}))
-    row = {"dispatch_key": f"job.{job.pk}.a1", "pool_upstream": "{}", "type_upstream": '{"mode": "callback"}'}
+    row = {"dispatch_key": f"job.{job.pk}.a1", **TELLING}
     address = callbacks.address(Flight(7, 1, job.pk, 1, row))
     before = db.everything()
     answer = Client().post(address.removeprefix("https://berth.example"), DONE_BODY, content_type="application/json")
@@ -85,5 +86,5 @@ def test_news_of_what_a_restore_lost_are_to_be_repeated_until_it_is_there_again(
 def test_news_of_an_attempt_that_never_comes_again_are_not_found() -> None:
     job = factories.at("cancelled", poll_type(mode="callback", poll=None, callback={**SAYS, **REFERENCE}))
     for job_id in (job.pk, UUID(int=7)):
-        row = {"dispatch_key": f"job.{job_id}.a1", "pool_upstream": "{}", "type_upstream": '{"mode": "callback"}'}
+        row = {"dispatch_key": f"job.{job_id}.a1", **TELLING}
         assert tell(callbacks.address(Flight(7, 1, job_id, 1, row)), DONE_BODY) == 404

@@ -5,13 +5,28 @@ from typing import Any
 
 import pytest
 
-from jobs import asking
+from jobs import asking, transitions
 from jobs.models import Job
+from jobs.queries import flights
 from tests import db, factories
 from tests.factories import HOLDER, attempt_of, session_of
-from tests.jobs.test_asking import DONE, FIND, MISSING, OVER_SECONDS, ask, finished, poll_type, sent
+from tests.jobs.test_asking import (
+    BROKE,
+    DONE,
+    EVERY,
+    FIND,
+    MISSING,
+    OVER_SECONDS,
+    RUNNING,
+    accepted,
+    ask,
+    finished,
+    poll_type,
+    sent,
+)
 
 pytestmark = pytest.mark.django_db
+CANCEL = {"path": "'/tasks/' + reference"}
 
 
 def in_doubt(**blocks: Any) -> Job:
@@ -38,6 +53,12 @@ def account_moved(job: Job) -> None:
     account.save()
 
 
+def endpoint_changed(job: Job) -> None:
+    account = attempt_of(job).account
+    account.vars = {"endpoint": "two"}
+    account.save()
+
+
 def slower(job: Job) -> None:
     """Nothing of the call itself."""
     block = job.type.upstream["submit"]
@@ -47,7 +68,7 @@ def slower(job: Job) -> None:
     job.pool.save()
 
 
-CHANGES = [(moved, False), (asked_with_a_key, False), (account_moved, False), (slower, True)]
+CHANGES = [(moved, False), (asked_with_a_key, False), (account_moved, False), (endpoint_changed, False), (slower, True)]
 
 
 @pytest.mark.parametrize(("change", "believed"), CHANGES)
@@ -84,3 +105,78 @@ def test_a_success_is_believed_wherever_it_is_found_and_else_it_stays_unknown() 
     job = finished(never)
     assert (job.state, job.error and job.error["code"]) == ("failed", "outcome_unknown")
     assert session_of(never).state == "available"
+
+
+@pytest.mark.parametrize("change", [moved, account_moved, endpoint_changed])
+def test_accepted_work_is_not_polled_where_its_reference_may_be_that_of_other_work(
+    change: Callable[[Job], None],
+) -> None:
+    job = accepted()
+    change(job)
+    db.let_time_pass(2)
+    assert asking.verify([job.pk], HOLDER) == []
+    assert attempt_of(job).verdict == "unknown"
+    assert session_of(job).state == "busy"
+    db.let_time_pass(OVER_SECONDS)
+    assert asking.verify([job.pk], HOLDER) == []
+    job = finished(job)
+    assert (job.state, job.error and job.error["code"], job.charged) == ("failed", "outcome_unknown", 0)
+
+
+def test_accepted_work_is_found_where_it_is_declared_by_its_key() -> None:
+    job = accepted(poll_type(find=FIND))
+    moved(job)
+    flight = ask(job)
+    assert flight.action == "find"
+    factories.learn(flight, DONE)
+    assert finished(job).state == "completed"
+
+
+def test_that_it_failed_elsewhere_is_not_believed() -> None:
+    by_key = {**EVERY, "path": "'/tasks?key=' + dispatch_key"}
+    found, polled = in_doubt(find=FIND), accepted(poll_type(poll=by_key))
+    for job in (found, polled):
+        moved(job)
+        factories.learn(ask(job, 60), BROKE)
+        assert (attempt_of(job).verdict, session_of(job).state) == ("unknown", "busy")
+    factories.learn(ask(polled, 60), RUNNING)
+    assert attempt_of(polled).phase == "accepted"
+
+
+def test_work_that_is_only_begun_otherwise_by_now_is_polled_as_ever() -> None:
+    done, broke = accepted(), accepted()
+    for job, outcome in ((done, DONE), (broke, BROKE)):
+        asked_with_a_key(job)
+        flight = ask(job)
+        assert flight.action == "poll"
+        factories.learn(flight, outcome)
+    assert (finished(done).state, finished(broke).state) == ("completed", "failed")
+
+
+def test_work_that_is_declared_where_it_is_again_is_polled_at_last() -> None:
+    job = accepted()
+    before = job.pool.upstream
+    moved(job)
+    db.let_time_pass(2)
+    assert asking.verify([job.pk], HOLDER) == []
+    job.pool.upstream = before
+    job.pool.save()
+    factories.learn(ask(job, OVER_SECONDS), DONE)
+    assert finished(job).state == "completed"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_word_of_the_upstream_is_confirmed_only_where_it_was_called(there: bool) -> None:
+    job = accepted(poll_type(mode="callback", cancel=CANCEL))
+    if not there:
+        moved(job)
+    (flight,) = flights.opened([attempt_of(job).pk])
+    assert (flight.ways.polls, flight.ways.confirms, flight.ways.cancels) == (there, there, there)
+
+
+def test_nothing_is_cancelled_elsewhere() -> None:
+    here, elsewhere = accepted(poll_type(cancel=CANCEL)), accepted(poll_type(cancel=CANCEL))
+    moved(elsewhere)
+    for job, sent_there in ((here, ["cancel"]), (elsewhere, [])):
+        transitions.cancel(job.pk)
+        assert [flight.action for flight in asking.cancel_upstream([job.pk])] == sent_there
