@@ -76,7 +76,7 @@ def test_the_plan_warns_of_all_that_an_attempt_keeps_a_digest_of(apply: Apply, w
     assert [f.declared_as_called for f in flights.opened([flight.attempt_id])] == [False]
     said = apply(dry_run=True)
     assert "they were called otherwise" in said
-    assert warnings(said) == ["warning: 1 attempts are under way"]
+    assert warnings(said) == ["warning: 1 attempt is under way"]
 
 
 def test_all_that_a_call_can_read_of_an_account_is_part_of_it() -> None:
