@@ -85,6 +85,7 @@ class Waiting:
             for task in left:
                 task.cancel()
             _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._thread.shutdown(wait=True)
 
     async def _listen(self) -> None:

@@ -117,6 +117,8 @@ def _cancelling(flight: Flight, sent: bool) -> dict[str, Any]:
     if sent:
         pause = inquiry.cancel_pause_ms(flight.row["cancels"] + 1)
     else:
-        waits = flight.ways.cancels and flight.row["cancels"] < inquiry.MOST_CANCELS
-        pause = inquiry.WAIT_FOR_REFERENCE_MS if waits else None
+        # Declared otherwise only by now, it may be put right.
+        waits = inquiry.WAIT_FOR_REFERENCE_MS if flight.ways.cancels else inquiry.LONGEST_PAUSE_MS
+        may = flight.ways.cancels or not flight.declared_as_called
+        pause = waits if may and flight.row["cancels"] < inquiry.MOST_CANCELS else None
     return {"id": flight.attempt_id, "sent": sent, "pause_ms": pause}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jobs.findings import Finding
 from jobs.queries import attempts
-from jobs.states import FAILED
+from jobs.states import FAILED, NOT_EXECUTED
 
 
 def undeceived(findings: Sequence[Finding]) -> list[Finding]:
@@ -29,5 +29,5 @@ def _may_mean_other_work(finding: Finding) -> bool:
     flight = finding.flight
     if flight.declared_as_called:
         return False
-    by_reference = finding.kind == "poll" and flight.ways.poll_needs_reference
-    return finding.denies or (finding.asked and finding.outcome.verdict == FAILED and not by_reference)
+    by_reference = finding.kind == "poll" and not flight.ways.polls_by_key
+    return finding.denies or (finding.asked and finding.outcome.verdict in (FAILED, NOT_EXECUTED) and not by_reference)

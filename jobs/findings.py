@@ -112,9 +112,11 @@ class Finding:
         """Whether it is the upstream's own word of a dispatch key, not the answer to one sending of it."""
         return self.kind == "callback"
 
-    def standing(self, fences: Mapping[int, int]) -> "Finding":
-        """The same, by the fences of the (locked) attempts: the upstream's own word is of whichever sending is the last."""
-        fence = fences.get(self.flight.attempt_id)
+    def standing(self, fences: Mapping[str, int]) -> "Finding":
+        """The same, by the fences of the (locked) attempts, by dispatch key: the upstream's own word is of whichever sending is
+        the last.
+        """
+        fence = fences.get(self.flight.row["dispatch_key"])
         if fence is None or not self.of_key:
             return self
         return replace(self, flight=replace(self.flight, fence=fence))
@@ -173,6 +175,7 @@ class Finding:
         reference = storable(self.outcome.reference) or self.flight.row["reference"]
         known = {**self.flight.row, "reference": reference, "phase": "accepted", "asks_failed": 0}
         may_be_asked = inquiry.way(known, self.flight.ways, may_send_again=False) != "wait"
+        pause = inquiry.pause_ms(self.flight.ways, 0, self.outcome.retry_after_ms) if may_be_asked else self._wait_ms()
         return {
             **self.named(),
             "answered": answered,
@@ -180,7 +183,7 @@ class Finding:
             "reference": reference,
             "progress": storable(self.outcome.progress),
             "age_ms": self.flight.row["age_ms"],
-            "pause_ms": inquiry.pause_ms(self.flight.ways, 0, self.outcome.retry_after_ms) if may_be_asked else None,
+            "pause_ms": pause,
             "over_ms": self.flight.over_ms,
         }
 
@@ -197,6 +200,10 @@ class Finding:
             "over_ms": self.flight.over_ms,
         }
 
+    def _wait_ms(self) -> int | None:
+        """Of what nobody can ask for: where it is declared otherwise only by now, that may be put right."""
+        return None if self.flight.declared_as_called else inquiry.LONGEST_PAUSE_MS
+
     def _pause_ms(self) -> int | None:
         row = self.flight.row
         if self.asked:
@@ -207,7 +214,7 @@ class Finding:
             return max(1, math.ceil(early_ms)) if early_ms > 0 else failed
         way = self.flight.way
         if way == "wait":
-            return None
+            return self._wait_ms()
         if self.kind == "lost":
             return 0
         if way != "submit":

@@ -47,7 +47,7 @@ class Flight:
         if self.declared_as_called:
             return ways
         there = self.declared_where_called
-        polls, cancels = there or not ways.poll_needs_reference, there and ways.cancel_needs_reference
+        polls, cancels = there or ways.polls_by_key, there and ways.cancel_needs_reference
         return replace(
             ways, polls=ways.polls and polls, confirms=ways.confirms and polls, cancels=ways.cancels and cancels
         )

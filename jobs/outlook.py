@@ -88,9 +88,10 @@ def _next(flight: Flight) -> str:
     ]
     if flight.way == "submit" and row["closed_until"]:
         return f"sent again when the time of its closed pool is over, at {_time(row['closed_until'])}"
-    if row["look_at"] is None or row["look_at"] <= row["now"]:
+    at = row["ends_at"] if flight.way == "wait" else row["look_at"]
+    if at is None or at <= row["now"]:
         return f"{verb} now, it is due"
-    return f"{verb} at {_time(row['look_at'])}"
+    return f"{verb} at {_time(at)}"
 
 
 def _asked(flight: Flight) -> str:
@@ -107,7 +108,7 @@ def _latest(flight: Flight) -> str:
     if flight.way == "submit":
         most = _most_sendings(flight)
         if row["closed_until"]:
-            return f"max_runtime after it is sent again, of at most {most} sendings; its pool is closed until then."
+            return f"max_runtime after it is sent again (of at most {most} sendings), when its pool is not closed any more."
         return f"{at}, if it is not sent again: each sending, of at most {most}, allows max_runtime anew."
     if flight.waited_out and may_run_on and row["verdict"] != UNKNOWN:
         return (

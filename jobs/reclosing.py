@@ -59,5 +59,4 @@ def close(until: Mapping[int, datetime], doubts: Doubts, concerned: Collection[i
         quarantine.close_sessions(pool_ids)
         queries.close_again(pool_ids, until, NOTE)
     if concerned:
-        suspicions.look_anew(doubts.pools_otherwise, doubts.types_otherwise, otherwise=True)
-        suspicions.look_anew(doubts.pools, doubts.types, otherwise=False)
+        suspicions.look_anew(doubts.pools, doubts.types, doubts.pools_otherwise, doubts.types_otherwise)

@@ -61,9 +61,8 @@ def learn_at_once(findings: Sequence[Finding]) -> list[Finding]:
 
 def _learn_stored(finding: Finding) -> None:
     flight, key = finding.flight, (finding.flight.attempt_id, finding.flight.fence, finding.kind)
-    if not may_end(
-        flight.attempt_id, None if finding.of_key else flight.fence
-    ):  # what comes late has no result that anybody sees
+    fence = None if finding.of_key else flight.fence
+    if not may_end(flight.attempt_id, fence):  # what comes late has no result that anybody sees
         transitions.learn([replace(finding, outcome=replace(finding.outcome, result=None, content=None))])
         return
     row = _stored(key, finding)

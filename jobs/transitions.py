@@ -129,9 +129,8 @@ def learn(findings: Sequence[Finding]) -> None:
         crashpoint("learn.noted")
         # The others are of attempts that a restore took away, and say nothing of whatever has their numbers by now.
         findings = one_of_each([f for f in findings if f.flight.attempt_id in kept or not f.is_news])
-        if not all(
-            f.ends and not f.of_key and not may_be_doubted(f) for f in findings
-        ):  # else `end` locks them, all at once
+        # `end` locks by itself what ends and needs no look before.
+        if not all(f.ends and not f.of_key and not may_be_doubted(f) for f in findings):
             fences = attempts.lock([finding.flight.attempt_id for finding in findings])
             findings = undeceived([finding.standing(fences) for finding in findings])
         findings, troubles = health.weigh(findings)

@@ -17,7 +17,8 @@ _REFERENCE: Final = "reference"
 class Ways:
     """`idempotent`: by sending the same key again. `polls`, `finds`, `cancels`: whether the block is declared.
 
-    `confirms`: what a callback says is asked for before it is believed.
+    `confirms`: what a callback says is asked for before it is believed. `polls_by_key`: a poll names the work by its dispatch
+    key alone; of an adapter of one's own nobody knows.
     """
 
     mode: str
@@ -27,6 +28,7 @@ class Ways:
     cancels: bool
     confirms: bool
     poll_needs_reference: bool
+    polls_by_key: bool
     cancel_needs_reference: bool
     every_ms: int  # between two askings
     find_after_ms: int
@@ -46,6 +48,7 @@ def ways(upstream: Mapping[str, Any]) -> Ways:
         cancels=bool(blocks["cancel"]),
         confirms=bool(poll) and blocks["callback"].get("confirm") is not False,
         poll_needs_reference=_needs_reference(poll),
+        polls_by_key=(upstream.get("adapter") or "http") == "http" and not _needs_reference(poll),
         cancel_needs_reference=_needs_reference(blocks["cancel"]),
         every_ms=_ms(poll, "fallback", FALLBACK_MS) if told else _ms(poll or blocks["find"], "every", EVERY_MS),
         find_after_ms=_ms(blocks["find"], "after", FIND_AFTER_MS),

@@ -22,11 +22,14 @@ def closings(plan: Plan) -> dict[str, datetime]:
 def doubts(plan: Plan) -> reclosing.Doubts:
     """Whose waiting jobs the lost commits may have sent to where the plan leads calls now."""
     grown = {pool for pool, _ in (change.name for change in plan.of("account", "create"))}
-    types = plan.of("job type", "change")
-    of_accounts = (change.stored.pool_id for change in plan.of("account", "change") if is_called_otherwise(change))
+    types, accounts = plan.of("job type", "change"), plan.of("account", "change")
+    of_accounts = (change.stored.pool_id for change in accounts if is_called_otherwise(change))
+    of_others = {
+        change.stored.pool_id for change in accounts if "credential" in change.columns
+    }  # maybe another account's
     of_pools = (change.stored.pk for change in plan.of("pool", "change") if is_called_otherwise(change))
     return reclosing.Doubts(
-        pools=set(Pool.objects.filter(name__in=grown).values_list("pk", flat=True)),
+        pools={*Pool.objects.filter(name__in=grown).values_list("pk", flat=True), *of_others},
         types={change.stored.pk for change in types if is_found_otherwise(change)},
         pools_otherwise={*of_pools, *of_accounts},
         types_otherwise={change.stored.pk for change in types if is_called_otherwise(change)},
@@ -38,7 +41,11 @@ def notes(plan: Plan) -> Iterator[str]:
     for name, until in closings(plan).items():
         yield f"pool {name}: closed until {until:%Y-%m-%d %H:%M:%S} UTC, since a restore did not know what ran in it"
     for pool in Pool.objects.filter(pk__in=doubts(plan).pools_concerned()).order_by("name"):
-        yield f"pool {pool.name}: jobs that wait since a restore are suspected anew, since they may be known there"
+        yield (
+            f"pool {pool.name}: jobs that wait since a restore are suspected anew, since they may be known there;"
+            " of those that nobody has asked for yet and that are called otherwise now, a denial decides nothing: what is"
+            " not found fails with outcome_unknown when the pool opens"
+        )
 
 
 def _new_runtime_ms(change: Change) -> int | None:

@@ -37,7 +37,7 @@ def is_called_otherwise(change: Change) -> bool:
         return _differs(change, called_as.OF_POOL)
     if change.kind == "account":
         return not change.columns.keys().isdisjoint(called_as.OF_ACCOUNT)
-    of_type = _differs(change, (*called_as.OF_TYPE, *called_as.OF_CALL))
+    of_type = _differs(change, called_as.OF_TYPE)
     return of_type or _differs(change, called_as.OF_SUBMIT, "submit")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.inquiry import LONGEST_REST_MS
-from jobs.queries.called_as import CALLED_AS
+from jobs.queries.called_as import CALLED_AS, IS_AS_CALLED
 from jobs.queries.flights import OF_TYPE_MS, OVER_MS
 from jobs.states import ACCEPTED, CALLING, ENDED, INTENDED, NOT_EXECUTED, UNKNOWN
 from statemachine.sql import Row, fetch
@@ -38,7 +38,7 @@ WITH due AS (
     FROM jobs_attempt a JOIN jobs_job j ON j.id = a.job_id JOIN jobs_jobtype jt ON jt.id = j.type_id
     JOIN pool_upstreamaccount c ON c.id = a.account_id JOIN pool_pool p ON p.id = c.pool_id
     WHERE a.id = ANY(%s) AND a.ended_at IS NULL AND a.look_at <= clock_timestamp()
-      AND (p.quarantined_until IS NULL OR p.quarantined_until <= clock_timestamp())
+      AND (p.quarantined_until IS NULL OR p.quarantined_until <= clock_timestamp()) AND {IS_AS_CALLED}
     ORDER BY a.id FOR NO KEY UPDATE OF a),
 sessions AS (
     SELECT r.id FROM pool_resource r JOIN due ON due.resource_id = r.id ORDER BY r.id FOR NO KEY UPDATE OF r),
@@ -66,7 +66,8 @@ FROM jsonb_to_recordset(%s::jsonb) AS v(id bigint, fence bigint, key text, kind 
 JOIN jobs_attempt a ON a.id = v.id AND a.dispatch_key = v.key
 RETURNING attempt_id"""
 
-_LOCK = "SELECT id, fence FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"
+_LOCK = """
+SELECT id, dispatch_key, fence FROM jobs_attempt WHERE id = ANY(%s) AND ended_at IS NULL ORDER BY id FOR NO KEY UPDATE"""
 
 _END = f"""
 UPDATE jobs_attempt a SET phase = '{ENDED}', ended_at = clock_timestamp(), lease_until = NULL, look_at = NULL,
@@ -171,7 +172,7 @@ def called(rows: Sequence[dict[str, Any]]) -> None:
 
 def begin_again(attempt_ids: Sequence[int], holder: str, lease_seconds: float) -> list[Row]:
     """Takes doubted (locked) attempts over for another sending: same key, same resource, a new fence on both; none whose
-    pool is closed by now.
+    pool is closed, or that would be called otherwise, by now.
     """
     return fetch(_AGAIN, [list(attempt_ids), holder, lease_seconds])
 
@@ -190,9 +191,9 @@ def append_evidence(rows: Sequence[dict[str, Any]]) -> set[int]:
     return {row["attempt_id"] for row in fetch(_EVIDENCE, [json.dumps(rows)])} if rows else set()
 
 
-def lock(attempt_ids: Sequence[int]) -> dict[int, int]:
-    """Locks those of the attempts that are open, in id order; their fences by id, as they stand."""
-    return {row["id"]: row["fence"] for row in fetch(_LOCK, [list(attempt_ids)])}
+def lock(attempt_ids: Sequence[int]) -> dict[str, int]:
+    """Locks those of the attempts that are open, in id order; their fences by dispatch key, as they stand."""
+    return {row["dispatch_key"]: row["fence"] for row in fetch(_LOCK, [list(attempt_ids)])}
 
 
 def shown_to_be_taken(attempt_ids: Sequence[int]) -> set[int]:

@@ -8,20 +8,27 @@ from collections.abc import Iterable
 from typing import Final
 
 # All that a configuration may change and an expression of `submit` may read, or that says where and how it is sent. First
-# what every call of the upstream is made of: elsewhere another work may have the same reference.
-OF_POOL: Final = ("preset", "adapter", "base_url", "headers")  # of its `upstream`
-OF_ACCOUNT: Final = ("base_url", "vars", "labels")
-OF_TYPE: Final = ("adapter", "base_url", "headers")  # of its `upstream`, as the rest
-OF_CALL: Final = ("mode", "files")  # in mode `callback` there is a callback_url
+# where: elsewhere another work may have the same reference.
+PLACE_OF_POOL: Final = ("preset", "adapter", "base_url")
+PLACE_OF_ACCOUNT: Final = ("base_url", "vars")
+PLACE_OF_TYPE: Final = ("adapter", "base_url")
+OF_POOL: Final = (*PLACE_OF_POOL, "headers")  # of its `upstream`
+OF_ACCOUNT: Final = (*PLACE_OF_ACCOUNT, "labels")
+OF_TYPE: Final = (
+    *PLACE_OF_TYPE,
+    "headers",
+    "mode",
+    "files",
+)  # of its `upstream`; in mode `callback` there is a callback_url
 OF_SUBMIT: Final = ("method", "path", "headers", "body")
 
 
 # Of a pool as `p`, its account as `c` and a job type as `jt`, as they are declared now.
-def _place(of_account: Iterable[str]) -> list[str]:
+def _parts(of_pool: Iterable[str], of_account: Iterable[str], of_type: Iterable[str]) -> list[str]:
     return [
-        *(f"p.upstream -> '{name}'" for name in OF_POOL),
+        *(f"p.upstream -> '{name}'" for name in of_pool),
         *(f"c.{name}" for name in of_account),
-        *(f"jt.upstream -> '{name}'" for name in OF_TYPE),
+        *(f"jt.upstream -> '{name}'" for name in of_type),
     ]
 
 
@@ -30,11 +37,11 @@ def _md5(parts: Iterable[str]) -> str:
 
 
 _SUBMIT: Final = [f"jt.upstream #> '{{submit,{name}}}'" for name in OF_SUBMIT]
-_CALL: Final = [f"jt.upstream -> '{name}'" for name in OF_CALL]
-_PLACE: Final = f"left({_md5(_place(OF_ACCOUNT))}, 15)"
-CALLED_AS: Final = f"{_PLACE} || ':' || left({_md5([*_CALL, *_SUBMIT])}, 16)"
+_PLACE: Final = f"left({_md5(_parts(PLACE_OF_POOL, PLACE_OF_ACCOUNT, PLACE_OF_TYPE))}, 15)"
+CALLED_AS: Final = f"{_PLACE} || ':' || left({_md5([*_parts(OF_POOL, OF_ACCOUNT, OF_TYPE), *_SUBMIT])}, 16)"
 # Attempts that an earlier version sent have one digest, of less: they count as they did.
-_BEFORE: Final = _md5([*_place(["base_url"]), *_SUBMIT])
+_BEFORE: Final = _md5([*_parts(OF_POOL, ["base_url"], ["adapter", "base_url", "headers"]), *_SUBMIT])
 # Of an attempt as `a`.
-AS_CALLED: Final = f"""a.called_as IN ('', {CALLED_AS}, {_BEFORE}) AS declared_as_called,
+IS_AS_CALLED: Final = f"a.called_as IN ('', {CALLED_AS}, {_BEFORE})"
+AS_CALLED: Final = f"""{IS_AS_CALLED} AS declared_as_called,
     strpos(a.called_as, ':') = 0 OR starts_with(a.called_as, {_PLACE}) AS declared_where_called"""

@@ -79,10 +79,11 @@ WHERE {_PLACES_MATTER} ORDER BY 1"""
 # asked for where they go now; of any other a denial there says nothing of what was sent before.
 _LOOK_ANEW = f"""
 WITH anew AS (
-    SELECT s.job_id FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
+    SELECT s.job_id, s.pool_id = ANY(%(pools_otherwise)s) OR j.type_id = ANY(%(types_otherwise)s) AS otherwise
+    FROM jobs_suspicion s JOIN jobs_job j ON j.id = s.job_id JOIN pool_pool p ON p.id = s.pool_id
     WHERE {_PLACES_MATTER} ORDER BY s.job_id FOR NO KEY UPDATE OF s)
 UPDATE jobs_suspicion s SET decided = '', decided_at = NULL, asks_failed = 0, look_at = clock_timestamp(),
-       called = CASE WHEN %(otherwise)s AND s.decided <> 'never_sent' OR s.called <> '' THEN 'otherwise' ELSE '' END,
+       called = CASE WHEN anew.otherwise AND s.decided <> 'never_sent' OR s.called <> '' THEN 'otherwise' ELSE '' END,
        since = s.since + interval '1 microsecond'
 FROM anew WHERE s.job_id = anew.job_id"""
 _DENIED = f"""
@@ -173,12 +174,15 @@ def where_places_matter(pool_ids: Collection[int], type_ids: Collection[int]) ->
     return [row["pool_id"] for row in fetch(_WHERE_PLACES_MATTER, {"pools": list(pool_ids), "types": list(type_ids)})]
 
 
-def look_anew(pool_ids: Collection[int], type_ids: Collection[int], *, otherwise: bool) -> None:
-    """Nothing is decided any more of such jobs, whose pools are closed. `otherwise`: from now on they are called otherwise, so
-    of those that nobody asked for yet a denial decides nothing, nor are they sent under the key they had. Locks the
-    suspicions by id.
+def look_anew(
+    pools: Collection[int], types: Collection[int], pools_otherwise: Collection[int], types_otherwise: Collection[int]
+) -> None:
+    """Nothing is decided any more of such jobs of all these, whose pools are closed. `…_otherwise`: from now on they are called
+    otherwise, so of those that nobody asked for yet a denial decides nothing, nor are they sent under the key they had.
+    Locks the suspicions by id.
     """
-    fetch(_LOOK_ANEW, {"pools": list(pool_ids), "types": list(type_ids), "otherwise": otherwise})
+    otherwise = {"pools_otherwise": list(pools_otherwise), "types_otherwise": list(types_otherwise)}
+    fetch(_LOOK_ANEW, {"pools": [*pools, *pools_otherwise], "types": [*types, *types_otherwise], **otherwise})
 
 
 def denied(seen: Iterable[Row]) -> None:

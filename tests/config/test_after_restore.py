@@ -220,6 +220,15 @@ def test_another_asking_tells_anew_and_is_believed(apply: Apply) -> None:
     assert (decided(job), Suspicion.objects.get().called) == ("", "")
 
 
+def test_another_credential_may_be_that_of_another_account_that_knows_more(apply: Apply) -> None:
+    apply(FIND)
+    job = waits()
+    restored()
+    decide("never_sent")
+    apply(FIND, ("pools.video.accounts.a1.credential", {"env": "A2"}))
+    assert (decided(job), Suspicion.objects.get().called) == ("", "")
+
+
 def test_what_moves_another_type_doubts_nothing(apply: Apply) -> None:
     other = [("job_types.cut", {**SMALL["job_types"]["clip"], "upstream": {"submit": {"path": "'/cut'"}}})]
     apply(IDEMPOTENT, *other)

@@ -48,7 +48,7 @@ def test_it_says_how_many_attempts_are_asked_for_otherwise_than_they_were_sent(
 PARTS = [
     *(("pool", name) for name in called_as.OF_POOL),
     *(("account", name) for name in called_as.OF_ACCOUNT),
-    *(("type", name) for name in (*called_as.OF_TYPE, *called_as.OF_CALL)),
+    *(("type", name) for name in called_as.OF_TYPE),
     *(("submit", name) for name in called_as.OF_SUBMIT),
 ]
 

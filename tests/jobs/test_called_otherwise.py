@@ -59,6 +59,17 @@ def endpoint_changed(job: Job) -> None:
     account.save()
 
 
+def labelled(job: Job) -> None:
+    account = attempt_of(job).account
+    account.labels = {"tier": "gold"}
+    account.save()
+
+
+def another_header(job: Job) -> None:
+    job.pool.upstream = {**job.pool.upstream, "headers": {"X-Api-Version": "'2'"}}
+    job.pool.save()
+
+
 def slower(job: Job) -> None:
     """Nothing of the call itself."""
     block = job.type.upstream["submit"]
@@ -68,7 +79,14 @@ def slower(job: Job) -> None:
     job.pool.save()
 
 
-CHANGES = [(moved, False), (asked_with_a_key, False), (account_moved, False), (endpoint_changed, False), (slower, True)]
+CHANGES = [
+    (moved, False),
+    (asked_with_a_key, False),
+    (account_moved, False),
+    (endpoint_changed, False),
+    (labelled, False),
+    (slower, True),
+]
 
 
 @pytest.mark.parametrize(("change", "believed"), CHANGES)
@@ -143,10 +161,11 @@ def test_that_it_failed_elsewhere_is_not_believed() -> None:
     assert attempt_of(polled).phase == "accepted"
 
 
-def test_work_that_is_only_begun_otherwise_by_now_is_polled_as_ever() -> None:
+@pytest.mark.parametrize("change", [asked_with_a_key, labelled, another_header])
+def test_work_that_is_only_begun_otherwise_by_now_is_polled_as_ever(change: Callable[[Job], None]) -> None:
     done, broke = accepted(), accepted()
     for job, outcome in ((done, DONE), (broke, BROKE)):
-        asked_with_a_key(job)
+        change(job)
         flight = ask(job)
         assert flight.action == "poll"
         factories.learn(flight, outcome)
@@ -161,8 +180,15 @@ def test_work_that_is_declared_where_it_is_again_is_polled_at_last() -> None:
     assert asking.verify([job.pk], HOLDER) == []
     job.pool.upstream = before
     job.pool.save()
-    factories.learn(ask(job, OVER_SECONDS), DONE)
-    assert finished(job).state == "completed"
+    factories.learn(ask(job, 60), DONE)
+    assert finished(job).state == "completed", "a change that is put right costs a minute"
+
+
+def test_an_adapter_of_ones_own_may_go_by_the_reference_too() -> None:
+    job = accepted(poll_type(poll={"every": "1s"}, adapter="own"))
+    assert [flight.ways.polls for flight in flights.opened([attempt_of(job).pk])] == [True]
+    moved(job)
+    assert [flight.ways.polls for flight in flights.opened([attempt_of(job).pk])] == [False]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -180,3 +206,7 @@ def test_nothing_is_cancelled_elsewhere() -> None:
     for job, sent_there in ((here, ["cancel"]), (elsewhere, [])):
         transitions.cancel(job.pk)
         assert [flight.action for flight in asking.cancel_upstream([job.pk])] == sent_there
+    elsewhere.pool.upstream = here.pool.upstream
+    elsewhere.pool.save()
+    db.let_time_pass(60)
+    assert [flight.action for flight in asking.cancel_upstream([elsewhere.pk])] == ["cancel"], "it was put right"

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg2
 import pytest
@@ -27,6 +28,14 @@ def table() -> Iterator[ProcessTable]:
     table = ProcessTable()
     yield table
     table.stop_all()
+
+
+@pytest.fixture
+def passable() -> Iterator[Path]:
+    """A folder that every user may pass. Those of pytest are closed to others by each run of it that begins."""
+    with TemporaryDirectory(prefix="berth-home-") as made:
+        Path(made).chmod(0o711)
+        yield Path(made)
 
 
 def start_postgres(table: ProcessTable, home: Path) -> tuple[EmbeddedPostgres, Entry]:
@@ -112,18 +121,16 @@ def test_a_making_of_the_data_that_was_cut_short_is_begun_anew(table: ProcessTab
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root on Linux has this choice")
-def test_root_without_namespaces_runs_postgres_as_nobody(table: ProcessTable, tmp_path: Path) -> None:
+def test_root_without_namespaces_runs_postgres_as_nobody(passable: Path, table: ProcessTable) -> None:
     # A home that was once made this way stays so, which is how the test gets there where namespaces are allowed.
-    outside = tmp_path / "outside"
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o711)
+    outside = passable / "outside"
     outside.mkdir(mode=0o711)
-    (tmp_path / "postgres-nobody").symlink_to(outside)
+    (passable / "postgres-nobody").symlink_to(outside)
 
-    server, entry = start_postgres(table, tmp_path)
+    server, entry = start_postgres(table, passable)
     query(server, "CREATE TABLE kept AS SELECT 7 AS n")
     kill(entry)
-    again, entry = start_postgres(table, tmp_path)
+    again, entry = start_postgres(table, passable)
 
     assert "nobody" in again.place.way
     assert entry.process is not None
