@@ -177,10 +177,8 @@ def _ask(rows: Sequence[Row], seconds: float) -> dict[UUID, list[Answer]]:
 def _call(row: Row, account: Row, number: int) -> Call | Outcome:
     """The call, or why it cannot be made."""
     beside = {"dispatch_key": f"job.{row['job_id']}.a{number}", "number": number, "reference": ""}
-    beside |= {
-        "declared_as_called": True,
-        "declared_where_called": True,
-    }  # it is asked for as it is declared, whatever comes of that
+    # It is asked for as it is declared, whatever comes of that.
+    beside |= {"declared_as_called": True, "declared_where_called": True}
     try:
         return calls.call_of(Flight(0, 0, row["job_id"], 0, {**row, **account, **beside}, "find"))
     except SecretUnreadable as error:

@@ -24,9 +24,8 @@ def doubts(plan: Plan) -> reclosing.Doubts:
     grown = {pool for pool, _ in (change.name for change in plan.of("account", "create"))}
     types, accounts = plan.of("job type", "change"), plan.of("account", "change")
     of_accounts = (change.stored.pool_id for change in accounts if is_called_otherwise(change))
-    of_others = {
-        change.stored.pool_id for change in accounts if "credential" in change.columns
-    }  # maybe another account's
+    # Another credential may be that of another account of the upstream.
+    of_others = {change.stored.pool_id for change in accounts if "credential" in change.columns}
     of_pools = (change.stored.pk for change in plan.of("pool", "change") if is_called_otherwise(change))
     return reclosing.Doubts(
         pools={*Pool.objects.filter(name__in=grown).values_list("pk", flat=True), *of_others},

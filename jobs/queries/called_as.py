@@ -14,12 +14,8 @@ PLACE_OF_ACCOUNT: Final = ("base_url", "vars")
 PLACE_OF_TYPE: Final = ("adapter", "base_url")
 OF_POOL: Final = (*PLACE_OF_POOL, "headers")  # of its `upstream`
 OF_ACCOUNT: Final = (*PLACE_OF_ACCOUNT, "labels")
-OF_TYPE: Final = (
-    *PLACE_OF_TYPE,
-    "headers",
-    "mode",
-    "files",
-)  # of its `upstream`; in mode `callback` there is a callback_url
+# Of its `upstream`; in mode `callback` there is a callback_url.
+OF_TYPE: Final = (*PLACE_OF_TYPE, "headers", "mode", "files")
 OF_SUBMIT: Final = ("method", "path", "headers", "body")
 
 

@@ -7,8 +7,7 @@ import pytest
 from credits.models import Hold
 from jobs import asking, transitions
 from jobs.flight import Flight
-from jobs.models import Evidence, Job, JobType
-from jobs.queries.under_way import under_way
+from jobs.models import Evidence, Job
 from tests import db, factories
 from tests.factories import HOLDER, attempt_of, money, session_of
 from upstream.calls import Outcome
@@ -111,53 +110,6 @@ def test_sendings_are_bounded_then_max_runtime_is_waited_out_then_the_outcome_st
     assert (job.state, job.error["code"]) == ("failed", "outcome_unknown")  # type: ignore[index]
     assert attempt_of(job).sendings == SENDINGS
     assert Hold.objects.get(job_id=job.pk).status == "released"
-
-
-def now_at_most(job: Job, runtime_ms: int) -> None:
-    """What `apply` makes of its type while it runs."""
-    JobType.objects.filter(pk=job.type_id).update(max_runtime_ms=runtime_ms)
-
-
-def test_a_runtime_that_is_lowered_does_not_end_what_was_sent_under_the_longer_one() -> None:
-    job, _ = flying(idempotent=False)
-    now_at_most(job, 5_000)
-    db.let_time_pass(OVER_SECONDS - 1)
-    assert transitions.doubt([job.pk]) == 1
-    assert asking.verify([job.pk], HOLDER) == []
-    assert occupied(job)
-    shown = under_way([job.pk])[job.pk]
-    assert (shown.row["ends_at"] - shown.row["called_at"]).total_seconds() == OVER_SECONDS, "pages promise the same"
-    db.let_time_pass(2)
-    assert asking.verify([job.pk], HOLDER) == []
-    assert session_of(job).state == "available"
-
-
-def test_of_what_is_sent_again_the_longest_that_it_was_sent_under_counts_from_the_last() -> None:
-    job, flight = flying(idempotent=True, retry={"attempts": 1})
-    now_at_most(job, 90_000)
-    factories.learn(flight, factories.CUT)
-    flight = verify_until_sent(job)
-    now_at_most(job, 5_000)
-    factories.learn(flight, factories.CUT)
-    db.let_time_pass(90 + LEASE_SECONDS - 1)
-    assert asking.verify([job.pk], HOLDER) == []
-    assert occupied(job)
-    db.let_time_pass(2)
-    assert asking.verify([job.pk], HOLDER) == []
-    assert session_of(job).state == "available"
-
-
-def test_what_was_called_before_attempts_kept_it_goes_by_its_type() -> None:
-    job, flight = flying(idempotent=False)
-    factories.learn(flight, factories.CUT)
-    db.execute("UPDATE jobs_attempt SET over_ms = NULL")
-    now_at_most(job, 80_000)
-    db.let_time_pass(OVER_SECONDS + 1)
-    assert asking.verify([job.pk], HOLDER) == []
-    assert occupied(job)
-    db.let_time_pass(20)
-    assert asking.verify([job.pk], HOLDER) == []
-    assert session_of(job).state == "available"
 
 
 def test_where_it_does_not_the_session_stays_occupied_until_max_runtime_has_passed() -> None:
